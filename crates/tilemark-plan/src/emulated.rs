@@ -21,6 +21,46 @@ const FILLED_MAX: f64 = 0.5;
 /// Bursts of a load that has none.
 const NO_BURSTS: Span = Span::from_seconds(1);
 
+/// Between what the loads of a point are asked.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Time of a thread that a load may take in each second.
+    most: f64,
+    /// Requests a second.
+    least: f64,
+}
+
+impl Bounds {
+    /// Those of so many loads on so many threads, in a measurement of so many seconds.
+    fn new(loads: f64, threads: f64, length: f64) -> Self {
+        // Where there are more guests that work than threads, they share.
+        let share = (threads / loads.max(1.0)).min(1.0);
+        Self { most: PART * share, least: REQUESTS_MIN / length }
+    }
+
+    /// What is asked of a load's guest, in a burst too; nothing where it is not known what it can serve.
+    fn rate(self, load: &LoadPlan) -> Option<Rate> {
+        let most = self.most / seconds_of(load)?;
+        let most = match load.demand {
+            Demand::Open { arrival: Arrival::Bursts, burst_every, burst_length, .. } => {
+                most * burst_length.as_seconds() / burst_every.as_seconds()
+            }
+            Demand::Open { .. } | Demand::Closed => most,
+        };
+        let most = two_digits_down(most);
+        Rate::per_second(if load.work.facts().has_whole_rate() {
+            most.floor().max(self.least.ceil())
+        } else {
+            most.max(two_digits_up(self.least))
+        })
+    }
+
+    /// Whether this is so little that it comes evenly. Who wants whole rates has an arrival of its own.
+    fn is_even(self, load: &LoadPlan, rate: Rate) -> bool {
+        rate.get() < self.least * BY_CHANCE_MIN / REQUESTS_MIN && !load.work.facts().has_whole_rate()
+    }
+}
+
 /// Lowers the rates of a point's loads to what its emulated guests can serve together on so many threads, in a measurement of this
 /// length, and gives closed loops beside them a rate. Loads whose rate or loop the user chose keep it.
 pub(crate) fn lower(
@@ -29,17 +69,15 @@ pub(crate) fn lower(
     length: Span,
     is_chosen: impl Fn(&LoadPlan) -> bool,
 ) {
-    let least = REQUESTS_MIN / length.as_seconds();
-    // Where there are more guests that work than threads, they share.
-    let share = (threads as f64 / loads.len().max(1) as f64).min(1.0);
+    let bounds = Bounds::new(loads.len() as f64, threads as f64, length.as_seconds());
     // Alone, closed loops take nothing from anybody who waits for an answer.
     let paces = loads.iter().any(|load| matches!(load.demand, Demand::Open { .. }));
     for load in loads.iter_mut().filter(|load| !is_chosen(load)) {
-        let Some(seconds) = seconds_of(load) else { continue };
-        let most = PART * share / seconds;
+        let Some(asked) = bounds.rate(load) else { continue };
+        let is_even = bounds.is_even(load, asked);
         match load.demand {
-            Demand::Open { .. } => lower_one(load, most, least),
-            Demand::Closed if paces && !load.work.facts().is_flat_out() => pace(load, most, least),
+            Demand::Open { .. } => lower_one(load, asked, is_even),
+            Demand::Closed if paces && !load.work.facts().is_flat_out() => pace(load, asked, is_even),
             Demand::Closed => {}
         }
     }
@@ -52,43 +90,22 @@ fn seconds_of(load: &LoadPlan) -> Option<f64> {
     Some(if load.from.is_some() { 2.0 * seconds } else { seconds })
 }
 
-/// At most so many requests a second, in a burst too, but the least.
-fn lower_one(load: &mut LoadPlan, most: f64, least: f64) {
-    let (lower, evenly) = (asked(load, most, least), is_even(load, most, least));
+fn lower_one(load: &mut LoadPlan, asked: Rate, is_even: bool) {
     let Demand::Open { rate, arrival, .. } = &mut load.demand else { return };
-    if let Some(lower) = lower.filter(|lower| lower < rate) {
-        load.lowered_from = Some(std::mem::replace(rate, lower));
-        if evenly {
+    if asked < *rate {
+        load.lowered_from = Some(std::mem::replace(rate, asked));
+        if is_even {
             *arrival = Arrival::Even;
         }
     }
 }
 
 /// The same for a load that would go flat out.
-fn pace(load: &mut LoadPlan, most: f64, least: f64) {
-    let Some(rate) = asked(load, most, least) else { return };
+fn pace(load: &mut LoadPlan, rate: Rate, is_even: bool) {
     let (burst_every, burst_length) = (NO_BURSTS, NO_BURSTS);
-    let arrival = if is_even(load, most, least) { Arrival::Even } else { Arrival::Poisson };
+    let arrival = if is_even { Arrival::Even } else { Arrival::Poisson };
     load.demand = Demand::Open { rate, arrival, burst_every, burst_length, surge: None };
     load.paced = true;
-}
-
-/// Whether it is asked so little that it comes evenly. Who wants whole rates has an arrival of its own.
-fn is_even(load: &LoadPlan, most: f64, least: f64) -> bool {
-    most < least * BY_CHANCE_MIN / REQUESTS_MIN && !load.work.facts().has_whole_rate()
-}
-
-/// What is asked of a guest that serves at most so many requests a second, and is asked the least.
-fn asked(load: &LoadPlan, most: f64, least: f64) -> Option<Rate> {
-    let most = match load.demand {
-        Demand::Open { arrival: Arrival::Bursts, burst_every, burst_length, .. } => {
-            most * burst_length.as_seconds() / burst_every.as_seconds()
-        }
-        Demand::Open { .. } | Demand::Closed => most,
-    };
-    let most = two_digits(most).max(two_digits(least));
-    let most = if load.work.facts().has_whole_rate() { most.floor().max(1.0) } else { most };
-    Rate::per_second(most)
 }
 
 /// Points whose guests cannot serve in their measurement the least that each is asked, with the number of tiles that can, or the length
@@ -141,9 +158,20 @@ fn work_a_second(load: &LoadPlan) -> Option<f64> {
 }
 
 /// Rounded down to two digits, so that a person can read it.
-fn two_digits(value: f64) -> f64 {
-    let unit = 10_f64.powf(value.log10().floor() - 1.0);
+fn two_digits_down(value: f64) -> f64 {
+    let unit = unit_of_two_digits(value);
     (value / unit).floor() * unit
+}
+
+/// Rounded up to two digits. What has two digits keeps them, however it is stored.
+fn two_digits_up(value: f64) -> f64 {
+    let unit = unit_of_two_digits(value);
+    (value / unit - 1e-9).ceil() * unit
+}
+
+/// What the second digit of a number counts.
+fn unit_of_two_digits(value: f64) -> f64 {
+    10_f64.powf(value.log10().floor() - 1.0)
 }
 
 #[cfg(test)]
@@ -241,6 +269,30 @@ mod tests {
     fn sysbench_keeps_a_rate_that_is_a_whole_number() {
         let sysbench = || load(Work::Sysbench(SysbenchParameters::default()), 50.0, Arrival::Poisson);
         assert_eq!(rate(&lowered(vec![sysbench(), sysbench()], 1)[0]), 1.0);
+    }
+
+    #[test]
+    fn the_least_is_never_fewer_requests_than_it_says() {
+        for length in 1..=120 {
+            let mut loads = vec![load(web(Bytes::from_mib(64)), 900.0, Arrival::Poisson); 100];
+            loads.push(load(Work::Sysbench(SysbenchParameters::default()), 50.0, Arrival::Poisson));
+            lower(&mut loads, 1, Span::from_seconds(length), |_| false);
+            let requests = |load| rate(load) * length as f64;
+            let (of_web, of_sysbench) = (requests(&loads[0]), requests(&loads[100]));
+            assert!((2.999_999..3.4).contains(&of_web), "{of_web} in {length} s");
+            assert!(of_sysbench >= REQUESTS_MIN, "{of_sysbench} in {length} s");
+        }
+    }
+
+    #[test]
+    fn a_load_that_is_asked_few_requests_comes_evenly_though_its_guest_could_serve_more_in_a_burst() {
+        let arrival = |wanted| match lowered(vec![load(web(Bytes::from_mib(3)), 900.0, wanted)], 1)[0].demand
+        {
+            Demand::Open { arrival, rate, .. } => (arrival, rate.get() * 60.0 < BY_CHANCE_MIN),
+            Demand::Closed => panic!("it has a rate"),
+        };
+        assert_eq!(arrival(Arrival::Bursts), (Arrival::Even, true));
+        assert_eq!(arrival(Arrival::Poisson), (Arrival::Poisson, false));
     }
 
     fn closed(work: Work) -> LoadPlan {
