@@ -18,6 +18,8 @@ const REQUESTS_MIN: f64 = 3.0;
 const BY_CHANCE_MIN: f64 = 20.0;
 /// Part of the threads' time that all requests of a measurement may take together. Guests that wait take some too, and a machine may be slower.
 const FILLED_MAX: f64 = 0.5;
+/// A measurement that has to be so many times as long is no remedy.
+const LONGER_MAX: f64 = 100.0;
 /// Bursts of a load that has none.
 const NO_BURSTS: Span = Span::from_seconds(1);
 
@@ -118,37 +120,101 @@ fn problem(point: &Point, threads: usize) -> Option<Problem> {
     if point.backend != Backend::Emulated {
         return None;
     }
-    let (length, threads) = (point.measure.length.as_seconds(), threads as f64);
-    // A rate that the user chose, or that no load was lowered to, is the user's own affair.
-    let is_ours = |load: &&LoadPlan| load.lowered_from.is_some() || load.paced;
-    let has_whole_rate = |load: &&LoadPlan| load.work.facts().has_whole_rate();
-    let ours = || point.loads.iter().filter(is_ours);
-    let work: f64 = ours().filter_map(work_a_second).sum();
-    let (needed, has) = (work * length, FILLED_MAX * threads * length);
-    if needed <= has {
+    let asked = Asked::of(point, threads as f64);
+    let (length, has) = (point.measure.length, asked.has());
+    if asked.work <= has {
         return None;
     }
-    let carried = (f64::from(point.tiles) * has / needed).floor();
-    // A whole rate is asked however long it takes, and so is what guests can serve; the rest is a number of requests.
-    let of_whole: f64 = ours().filter(has_whole_rate).filter_map(work_a_second).sum();
-    let left = (FILLED_MAX - PART) * threads - of_whole;
-    let enough = (left > 0.0).then(|| ((work - of_whole) * length / left).ceil());
     let message = format!(
-        "{} of emulated guests cannot serve what each is asked at least: {REQUESTS_MIN} requests of each load take about {needed:.0} s of \
-         the {} that guests use, which have {has:.0} s for them in a measurement of {}",
+        "{} of emulated guests cannot serve what they are asked. That takes about {:.0} s of a thread. Requests may take half of the time \
+         of the {} that guests use: {:.0} s in a measurement of {length}",
         counted(point.tiles, "tile"),
+        (asked.work * asked.length).ceil(),
         counted(threads as u64, "thread"),
-        point.measure.length,
+        (has * asked.length).floor(),
     );
-    let fewer = (carried >= 1.0)
-        .then(|| format!("measure at most {} (`--tiles {carried}`)", counted(carried as u64, "tile")));
-    let longer = enough.map(|enough| format!("measure for longer (`--set measure.length={enough}s`)"));
+    let fewer = asked
+        .tiles_that_fit()
+        .map(|tiles| format!("measure at most {} (`--tiles {tiles}`)", counted(tiles, "tile")));
+    let longer = asked
+        .seconds_that_fit()
+        .map(|seconds| format!("measure for longer (`--set measure.length={seconds}s`)"));
     let remedy = match (fewer, longer) {
         (Some(fewer), Some(longer)) => format!("{fewer}, or {longer}"),
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => "leave out some of its loads".to_owned(),
     };
     Some(Problem::new(message, remedy))
+}
+
+/// What we ask of a point's emulated guests.
+struct Asked<'p> {
+    point: &'p Point,
+    threads: f64,
+    /// Seconds of its measurement.
+    length: f64,
+    /// Time of threads that it takes in each second.
+    work: f64,
+}
+
+impl<'p> Asked<'p> {
+    fn of(point: &'p Point, threads: f64) -> Self {
+        let work = ours(point).filter_map(work_a_second).sum();
+        Self { point, threads, length: point.measure.length.as_seconds(), work }
+    }
+
+    /// Time of threads that requests may take in each second.
+    fn has(&self) -> f64 {
+        FILLED_MAX * self.threads
+    }
+
+    /// Whether the point would be accepted with so many tiles and seconds.
+    fn fits(&self, tiles: u32, length: f64) -> bool {
+        let part = f64::from(tiles) / f64::from(self.point.tiles);
+        let bounds = Bounds::new(part * self.point.loads.len() as f64, self.threads, length);
+        let work = |load: &LoadPlan| Some(most_asked(load, bounds)? * seconds_of(load)?);
+        part * ours(self.point).filter_map(work).sum::<f64>() <= self.has()
+    }
+
+    /// The largest number of tiles that would be accepted. The least of each load grows with the tiles, and what guests can serve
+    /// together does not, so that the number is found by trying.
+    fn tiles_that_fit(&self) -> Option<u32> {
+        let (fits, tiles) = (|tiles: u32| self.fits(tiles, self.length), self.point.tiles);
+        (tiles > 1 && fits(1)).then(|| last_accepted(1, tiles, fits))
+    }
+
+    /// The shortest length of a measurement that would be accepted, in seconds: the longer it is, the lower is the rate of the least. No
+    /// length is enough where whole rates, or what guests can serve, take too much.
+    fn seconds_that_fit(&self) -> Option<u32> {
+        let fits = |seconds: u32| self.fits(self.point.tiles, f64::from(seconds));
+        let (refused, accepted) = (self.length as u32, (LONGER_MAX * self.length).ceil() as u32);
+        fits(accepted).then(|| last_accepted(accepted, refused, fits))
+    }
+}
+
+/// Between a number that is accepted and one that is refused: one that is accepted and whose neighbour is refused.
+fn last_accepted(mut accepted: u32, mut refused: u32, is_accepted: impl Fn(u32) -> bool) -> u32 {
+    while accepted.abs_diff(refused) > 1 {
+        let middle = accepted.min(refused) + accepted.abs_diff(refused) / 2;
+        if is_accepted(middle) {
+            accepted = middle;
+        } else {
+            refused = middle;
+        }
+    }
+    accepted
+}
+
+/// Loads whose rate is ours. One that the user chose, or that was not lowered, is the user's own affair.
+fn ours(point: &Point) -> impl Iterator<Item = &LoadPlan> {
+    point.loads.iter().filter(|load| load.lowered_from.is_some() || load.paced)
+}
+
+/// Requests a second that a load whose rate is ours would be asked at most within other bounds. That one came in bursts is not known where
+/// it comes evenly now.
+fn most_asked(load: &LoadPlan, bounds: Bounds) -> Option<f64> {
+    let wanted = load.lowered_from.map_or(f64::INFINITY, Rate::get);
+    Some(bounds.rate(load)?.get().min(wanted))
 }
 
 /// Time of threads that a load takes in each second.

@@ -484,27 +484,33 @@ fn emulated_guests_are_asked_what_they_can_serve_and_others_what_the_scenario_sa
     assert_eq!(asked_of(&plan.point_at(&plan.points[0], 9, 1)), asked_of(&plan.points[0]));
 }
 
-/// What a number of tiles of emulated guests of the consolidation are refused for, on a host with two threads.
-fn consolidation_refused(tiles: u32, length: &str) -> Option<String> {
+/// What a number of tiles of emulated guests are refused for, on a host with two threads.
+fn emulated_refused(text: &str, preset: Option<&str>, tiles: u32, length: &str) -> Option<String> {
     let request = Request {
         backends: vec![Backend::Emulated],
         tiles: Some(vec![tiles]),
         settings: settings(&[("measure.length", length)]),
-        preset: Some("quick".to_owned()),
+        preset: preset.map(str::to_owned),
         ..asked()
     };
-    let draft = Draft::from_toml(builtin("consolidation").unwrap().text, "test").unwrap();
+    let draft = Draft::from_toml(text, "test").unwrap();
     resolve(&draft, &request, &host(2, Bytes::from_gib(256)))
         .err()
         .map(|problems| format!("{problems}; {}", problems.remedy()))
 }
 
+fn consolidation_refused(tiles: u32, length: &str) -> Option<String> {
+    emulated_refused(builtin("consolidation").unwrap().text, Some("quick"), tiles, length)
+}
+
+/// The number in a text after these words.
+fn number(said: &str, after: &str) -> u32 {
+    let (_, rest) = said.split_once(after).unwrap_or_else(|| panic!("{said}"));
+    rest.split(|other: char| !other.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn more_emulated_guests_than_can_serve_the_least_are_refused_with_the_number_and_the_length_that_can() {
-    let number = |said: &str, after: &str| -> u32 {
-        let (_, rest) = said.split_once(after).unwrap_or_else(|| panic!("{said}"));
-        rest.split(|other: char| !other.is_ascii_digit()).next().unwrap().parse().unwrap()
-    };
     let said = consolidation_refused(8, "20s").unwrap();
     let (most, enough) = (number(&said, "--tiles "), number(&said, "measure.length="));
     assert!((1..8).contains(&most), "{said}");
@@ -516,6 +522,52 @@ fn more_emulated_guests_than_can_serve_the_least_are_refused_with_the_number_and
     let said = consolidation_refused(30, "20s").unwrap();
     assert!(!said.contains("measure.length="), "{said}");
     assert_eq!(consolidation_refused(number(&said, "--tiles "), "600s"), None);
+}
+
+/// Requests of the web server take so little that it is asked more than the least; jobs take long.
+const WEB_AND_JOBS: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "compute"
+role = "compute"
+[[load]]
+name = "web"
+guest = "web"
+rate = "900/s"
+[load.web]
+files = [{ size = "1KiB", weight = 1 }]
+[[load]]
+name = "compute"
+guest = "compute"
+loop = "closed"
+[load.jobs]
+[ladder]
+tiles = [1]
+"#;
+
+#[test]
+fn the_tiles_and_the_length_of_a_refusal_are_accepted_where_a_load_is_asked_more_than_the_least() {
+    let refused = |tiles, length: &str| emulated_refused(WEB_AND_JOBS, None, tiles, length);
+    for tiles in [100, 60, 50] {
+        let said = refused(tiles, "60s").unwrap();
+        let (most, enough) = (number(&said, "--tiles "), number(&said, "measure.length="));
+        assert_eq!(refused(most, "60s"), None, "{said}");
+        assert!(refused(most + 1, "60s").is_some(), "{said}");
+        assert_eq!(refused(tiles, &format!("{enough}s")), None, "{said}");
+        assert!(refused(tiles, &format!("{}s", enough - 1)).is_some(), "{said}");
+    }
+    // 100 times 3 jobs of 0.45 s, and a tenth of the two threads for the web servers.
+    let said = refused(100, "60s").unwrap();
+    assert!(
+        said.contains("about 141 s of a thread") && said.contains(": 60 s in a measurement of 1m"),
+        "{said}"
+    );
 }
 
 #[test]
