@@ -100,7 +100,7 @@ fn ready_within_on_hardware(point: &Point) -> Duration {
     let databases = point.guests.iter().filter(|guest| guest.serves(Role::Database)).count() as u32;
     let boots = point.guests.iter().any(GuestPlan::keeps_data);
     let start = if boots { Start::Boot } else { point.measure.start };
-    // What a template holds is there already, but disks in memory begin empty.
+    // What a template holds is there already, but disks in memory begin empty. All guests prepare at the same time.
     let prepares = point.loads.iter().map(|load| load.work.facts().prepares_within()).max();
     let programs = point.guests.iter().flat_map(GuestPlan::services).filter_map(|service| service.ready);
     let program = programs.map(|ready| ready.within.get()).max().unwrap_or_default();

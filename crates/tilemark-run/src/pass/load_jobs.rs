@@ -51,8 +51,8 @@ pub(crate) fn times_outside(point: &Point) -> LoadTimes {
 pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     // One that is sent to another guest may have to wait for that one's service.
     let service = load.from.map_or(Duration::ZERO, |_| point.backend.costs().afterwards);
-    let measured = planned(point) + afterwards_inside(point).max(service);
-    LoadTimes { ready: afterwards_inside(point), measured }
+    let ready = afterwards_inside(point).max(service);
+    LoadTimes { ready, measured: planned(point) + ready }
 }
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
@@ -126,14 +126,30 @@ fn stream(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::{ladder, plan_of};
+    use tilemark_fixtures::TILE_WITH_CLIENT;
+    use tilemark_plan::resolve::Request;
+
+    /// What users of a site have to connect beside twice the timeout.
+    const CONNECTS_MIN: Duration = Duration::from_secs(10);
 
     #[test]
     fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
         for backend in Backend::ALL {
             let costs = backend.costs();
-            assert!(costs.afterwards > 2 * costs.timeout, "{backend:?}");
+            assert!(costs.afterwards > CONNECTS_MIN + 2 * costs.timeout, "{backend:?}");
             assert!(costs.afterwards > 2 * costs.drain, "{backend:?}");
         }
         assert!(Backend::Emulated.costs().timeout > Backend::Native.costs().timeout);
+    }
+
+    #[test]
+    fn a_load_that_a_guest_sends_has_as_long_to_connect_as_one_from_outside_has_after_its_measurement() {
+        for backend in [Backend::Native, Backend::Emulated] {
+            let plan = plan_of(TILE_WITH_CLIENT, &Request { backends: vec![backend], ..ladder() });
+            let point = &plan.points[0];
+            let sent = point.loads.iter().find(|load| load.from.is_some()).unwrap();
+            assert!(times_inside(point, sent).ready >= backend.costs().afterwards, "{backend:?}");
+        }
     }
 }

@@ -36,18 +36,24 @@ pub(crate) fn run_job(
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let mut job = job.clone();
     let mut sites = BTreeMap::new();
-    let mut limits = Limits::default();
+    let mut limits = Limits { connect: connects_within(&job), ..Limits::default() };
     for stream in &mut job.streams {
         let Work::Sessions(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
         stream.connections = parameters.users;
         let site = Visited::new(parameters, stream.target);
-        // All streams connect at the same time, to guests that may share a thread.
-        limits.connect += parameters.prepares_within();
         limits.drain = limits.drain.max(site.longest_answer());
         sites.insert(stream.id, Arc::new(site));
     }
     tilemark_load::run_within(&job, &Users { sites }, limits, stop, start, events)
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// How long all users of a job may take to connect. They connect at the same time, to guests that may share a thread where they are
+/// emulated, so that their times add up. Twice the timeout is less than the host waits, and short where guests are not emulated.
+fn connects_within(job: &LoadJob) -> Duration {
+    let needed: Duration = job.streams.iter().map(|stream| stream.work.facts().prepares_within()).sum();
+    let timeout = job.streams.iter().map(|stream| stream.timeout.get()).max().unwrap_or_default();
+    Limits::default().connect + needed.min(2 * timeout)
 }
 
 /// One user of a site at that address.
@@ -76,5 +82,33 @@ impl Factory for Users {
     }
 }
 
-/// The longest that a load waits for its last answers: the host waits a minute for its totals.
+/// The longest that a site's users make a load wait for its last answers. The host waits longer for its totals, on each backend. Streams of
+/// emulated guests have a longer time of their own, [`Stream::drain`].
 const DRAIN_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_plan::plan::Demand;
+    use tilemark_units::Span;
+
+    /// 200 connections over TLS to each of so many guests: 40 s each.
+    fn job(guests: u32, timeout: u64) -> LoadJob {
+        let parameters =
+            SessionsParameters { users: 100, parallel: 2, tls: Some(true), ..SessionsParameters::default() };
+        let target = SocketAddr::from(([127, 0, 0, 1], 443));
+        let stream = |id| Stream {
+            timeout: Span::from_seconds(timeout),
+            ..Stream::new(id, target, Demand::Closed, Work::Sessions(parameters.clone()))
+        };
+        let (warmup, length) = (Span::from_seconds(1), Span::from_seconds(10));
+        LoadJob { streams: (0..guests).map(stream).collect(), processors: Vec::new(), warmup, length }
+    }
+
+    #[test]
+    fn users_of_many_guests_have_the_time_of_all_of_them_but_less_than_the_host_waits() {
+        let seconds = |guests, timeout| connects_within(&job(guests, timeout)).as_secs();
+        assert_eq!([1, 4, 100].map(|guests| seconds(guests, 120)), [50, 170, 250]);
+        assert_eq!([1, 4, 100].map(|guests| seconds(guests, 15)), [40, 40, 40]);
+    }
+}
