@@ -700,8 +700,9 @@ mod tests {
         // Means 1, 2, 3 on logarithms, each from three repeats with variance 0.01. Between: 3 × 1 = 3. Value: sqrt((3 − 0.01) / 3) =
         // 0.9983. Low: F(0.975; 2, 6) = 7.2599, chi²(0.975; 2) = 7.3778: sqrt(2 (3 − 0.0726) / (3 × 7.3778)) = 0.5143. High:
         // F(0.025; 2, 6) = 0.02540, chi²(0.025; 2) = 0.05064: sqrt(2 (3 − 0.000254) / (3 × 0.05064)) = 6.2842.
-        let samples: Vec<Sample> =
-            [1.0, 2.0, 3.0].map(|mean| Sample { mean, variance: 0.01, degrees: 2.0, repeats: 3.0 }).to_vec();
+        let samples: Vec<Sample> = [1.0, 2.0, 3.0]
+            .map(|mean| Sample { mean, variance: 0.01, degrees: 2.0, repeats: 3.0, blocks: Vec::new() })
+            .to_vec();
         let of: Vec<&Sample> = samples.iter().collect();
         let found = between_hosts(&of, pooled(samples.iter()).unwrap()).unwrap();
         assert!((found.value - 0.9983).abs() < 1e-4, "{}", found.value);

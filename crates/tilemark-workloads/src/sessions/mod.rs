@@ -15,7 +15,7 @@ use crate::engine::LoadFailure;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
-use tilemark_plan::workload::{Facts, SessionsParameters, Work};
+use tilemark_plan::workload::{SessionsParameters, Work};
 
 pub use back_end::{BACK_END_PORT, BackEnd};
 pub(crate) use service::tls_lines;
