@@ -562,10 +562,10 @@ fn the_tiles_and_the_length_of_a_refusal_are_accepted_where_a_load_is_asked_more
         assert_eq!(refused(tiles, &format!("{enough}s")), None, "{said}");
         assert!(refused(tiles, &format!("{}s", enough - 1)).is_some(), "{said}");
     }
-    // 100 times 3 jobs of 0.45 s, and a tenth of the two threads for the web servers.
+    // 100 times 3 jobs of 0.45 s, and a twentieth of the thread for the web servers.
     let said = refused(100, "60s").unwrap();
     assert!(
-        said.contains("about 141 s of a thread") && said.contains(": 60 s in a measurement of 1m"),
+        said.contains("about 138 s of a thread") && said.contains(": 30 s in a measurement of 1m"),
         "{said}"
     );
 }

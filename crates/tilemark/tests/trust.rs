@@ -62,7 +62,7 @@ fn a_file_s_program_is_not_started_without_trust() {
 #[test]
 fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     let home = Home::new();
-    let text = "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"own\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n\
+    let text = "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"own\"\n[[guest]]\nname = \"web\"\nrun = [\"/usr/bin/server\"]\nready = { port = 9000 }\n\
         [[load]]\nname = \"own\"\nguest = \"web\"\nrate = \"1000/s\"\n[load.web]\nrequest_file = \"requests.toml\"\n\
         [ladder]\ntiles = [1]\n";
     let file = home.file("own.toml", text);
