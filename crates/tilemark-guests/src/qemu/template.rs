@@ -13,10 +13,15 @@ use std::{
     path::Path,
     sync::{Mutex, PoisonError},
     thread,
+    time::{Duration, Instant},
 };
 use tilemark_plan::place::HugePageSize;
 use tilemark_sys::numa::bind_memory_of_this_thread;
 use tilemark_units::Bytes;
+
+/// Far longer than the kernel needs to let go of a process's memory.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
 /// Memory and state of a template. They go with the last clone and this.
 #[derive(Debug)]
@@ -92,7 +97,19 @@ impl Thawed {
 
 fn seal(descriptor: &OwnedFd) -> Result<(), GuestError> {
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    fcntl_add_seals(descriptor, seals).map_err(file("seal", Path::new("a template's memory")))
+    while_busy(|| fcntl_add_seals(descriptor, seals)).map_err(file("seal", Path::new("a template's memory")))
+}
+
+/// Tries again for a while what is busy. On a loaded host the kernel still holds pages of a QEMU that is gone, for longer than the fifth
+/// of a second that it waits itself.
+fn while_busy(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        match attempt() {
+            Err(Errno::BUSY) if Instant::now() < until => thread::sleep(BETWEEN_ATTEMPTS),
+            ended => return ended,
+        }
+    }
 }
 
 /// Memory with the same bytes on other nodes, sealed. What was never written takes no memory there either.
@@ -179,6 +196,14 @@ mod tests {
         let mut bytes = [0; 8];
         rustix::io::pread(&memory, &mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"template");
+    }
+
+    #[test]
+    fn memory_that_the_kernel_still_holds_is_sealed_once_it_is_free() {
+        let mut left = vec![Ok(()), Err(Errno::BUSY), Err(Errno::BUSY)];
+        assert_eq!(while_busy(|| left.pop().unwrap()), Ok(()));
+        assert!(left.is_empty());
+        assert_eq!(while_busy(|| Err(Errno::PERM)), Err(Errno::PERM));
     }
 
     #[test]
