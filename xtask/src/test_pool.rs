@@ -61,7 +61,8 @@ struct Ended {
 pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> Result<()> {
     let (alone, programs): (Vec<TestProgram>, Vec<TestProgram>) =
         in_order(programs(messages_of_cargo)?).into_iter().partition(|program| program.name == ALONE);
-    let workers = workers(thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    // One for each processor: guests under the translator and databases keep one busy, and whole runs mostly wait.
+    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let (of_guests, variable) = GUESTS_IN_QEMU;
     let mut environment = environment.to_vec();
     let of_guests = programs.iter().find(|program| program.name == of_guests);
@@ -80,12 +81,6 @@ pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> 
     });
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     report(ended_alone.into_iter().chain(ended).collect())
-}
-
-/// Programs at once: three on two processors. Whole runs mostly wait for their measured seconds to pass, but guests under the translator
-/// and the databases do not.
-const fn workers(processors: usize) -> usize {
-    processors + processors.div_ceil(2)
 }
 
 /// The lock is free again when this returns, which it would not be in the condition of a loop.

@@ -222,12 +222,14 @@ fn a_record_is_continued_and_is_as_before_where_that_is_killed() {
     let more = [&first[..], &["--more"]].concat();
     let mut killed = Whole::start(&real, &more);
     killed.running.until("a load", |real| events(real).matches("pass-began").nth(repeats).map(drop));
+    // The keeper too: until it is gone, the run is under way.
+    let processes = Process::descendants(killed.running.child.id() as i32);
     killed.running.signal(Signal::KILL);
     killed.running.child.wait().unwrap();
-    real.all_gone(&BTreeSet::new(), killed.under_way.cgroup.as_slice());
+    real.all_gone(&processes, killed.under_way.cgroup.as_slice());
     assert!(record.verify().is_err(), "nothing was killed while it measured");
-    let recovered = real.home.says(&["recover", "--json"]).json();
-    assert_eq!(recovered["records"], serde_json::json!([result.run]));
+    let said = real.home.says(&["recover", "--json"]);
+    assert_eq!(said.json()["records"], serde_json::json!([result.run]), "{said:?}");
     record.verify().unwrap();
     assert_eq!(record.result().unwrap(), result, "it is as before");
     assert_eq!(record.repeats().unwrap().len(), repeats);
