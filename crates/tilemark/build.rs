@@ -77,8 +77,14 @@ fn build_agent(workspace: &Path) -> PathBuf {
     // What cargo sets for this build must not reach the other one, or each build would undo the other's.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        let of_this_build =
-            ["CARGO_ENCODED_RUSTFLAGS", "CARGO_MAKEFLAGS", "MAKEFLAGS", "TARGET", "RUSTC_WRAPPER"];
+        let of_this_build = [
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_MAKEFLAGS",
+            "MAKEFLAGS",
+            "TARGET",
+            "RUSTC_WRAPPER",
+            "RUSTC_WORKSPACE_WRAPPER",
+        ];
         let profile = name.starts_with("CARGO_PROFILE_")
             || name.starts_with("CARGO_FEATURE_")
             || name.starts_with("CARGO_CFG_");

@@ -1,6 +1,5 @@
 //! The whole CI. Every part runs, also after a failure; all failures are reported at the end, with the
-//! minutes of each part. What only the compiler does runs beside the tests, on processor time that no test wants: most of a
-//! test's time is waiting.
+//! minutes of each part.
 
 use crate::{
     decisions, figures, notices, profiles, promises, scenarios, schema, supply, test_pool, walls, words,
@@ -8,8 +7,6 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
-    ffi::OsString,
-    io::{self, Write},
     path::PathBuf,
     process::Command,
     thread,
@@ -22,26 +19,20 @@ struct Part {
     name: &'static str,
     took: Duration,
     failure: Option<String>,
-    /// Whether it ran while the tests did: its time is no part of the whole.
-    is_beside: bool,
-}
-
-/// Runs one part and prints how it failed.
-fn timed(name: &'static str, is_beside: bool, work: &dyn Fn() -> Result<()>) -> Part {
-    println!("\n== {name}");
-    let began = Instant::now();
-    let failure = work().err().map(|error| format!("{error:#}"));
-    if let Some(failure) = &failure {
-        println!("{name} failed: {failure}");
-    }
-    Part { name, took: began.elapsed(), failure, is_beside }
 }
 
 /// Runs all parts.
 pub(crate) fn run() -> Result<()> {
-    let began = Instant::now();
     let mut parts = Vec::new();
-    let mut part = |name, work: &dyn Fn() -> Result<()>| parts.push(timed(name, false, work));
+    let mut part = |name: &'static str, work: &dyn Fn() -> Result<()>| {
+        println!("\n== {name}");
+        let began = Instant::now();
+        let failure = work().err().map(|error| format!("{error:#}"));
+        if let Some(failure) = &failure {
+            println!("failed: {failure}");
+        }
+        parts.push(Part { name, took: began.elapsed(), failure });
+    };
     part("format", &|| cargo(&["fmt", "--all", "--check"]));
     part("walls between crates", &walls::check);
     part("promises have their tests", &promises::check);
@@ -55,61 +46,32 @@ pub(crate) fn run() -> Result<()> {
     part("page of figures is fresh", &figures::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     part("images, tests' build", &images_and_tests);
-    let beside = thread::scope(|scope| {
-        let beside = scope.spawn(beside_the_tests);
-        part("tests", &tests);
-        beside.join()
+    part("tests", &tests);
+    part("examples in documents", &examples);
+    part("lints", &|| {
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])
     });
-    parts.extend(beside.map_err(|_| anyhow!("the thread beside the tests panicked"))?);
-    report(&parts, began.elapsed())
+    part("documents of the code", &documents);
+    report(&parts)
 }
 
-/// The examples in the documents of the code, the lints and those documents: one after another, since each has cargo's lock on
-/// the target folder.
-fn beside_the_tests() -> Vec<Part> {
-    let lints =
-        ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
-    vec![
-        timed("examples in documents", true, &|| idle_cargo(&[&WORKSPACE_TESTS[..], &["--doc"]].concat())),
-        timed("lints", true, &|| idle_cargo(&lints)),
-        timed("documents of the code", true, &|| {
-            idle_cargo(&["doc", "--workspace", "--no-deps", "--locked"])
-        }),
-    ]
-}
-
-/// Gives way to everything: by the class `SCHED_IDLE` (sched(7)) within a session, and by the session's own weight among sessions,
-/// which the kernel shares processors between where `autogroup` is on. Ends with this program.
-const IDLE: &str =
-    "echo 19 2>/dev/null >/proc/self/autogroup; exec setpriv --pdeathsig TERM chrt --idle 0 \"$@\"";
-
-/// Runs cargo where it gets only the processor time that nothing else wants, and prints its output in one piece: the tests print
-/// meanwhile.
-fn idle_cargo(arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("setsid");
-    command.args(["sh", "-c", IDLE, "sh"]).arg(cargo_program()).args(arguments).current_dir(workspace());
-    // For the documents and their examples.
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    let output = command.output().context("setsid (package util-linux) does not start")?;
-    let mut text = output.stdout;
-    text.extend(output.stderr);
-    // Where nobody reads the output, the result still counts.
-    let _ = io::stdout().lock().write_all(&text);
-    if output.status.success() {
-        Ok(())
-    } else {
-        bail!("cargo {} ended with {}", arguments.join(" "), output.status)
-    }
-}
-
-fn report(parts: &[Part], all: Duration) -> Result<()> {
+fn report(parts: &[Part]) -> Result<()> {
     println!("\n== minutes");
     for part in parts {
         let word = if part.failure.is_some() { "FAILED" } else { "ok" };
-        let beside = if part.is_beside { ", beside the tests" } else { "" };
-        println!("{:>6.1}  {:<24} {word}{beside}", part.took.as_secs_f64() / 60.0, part.name);
+        println!("{:>6.1}  {:<24} {word}", part.took.as_secs_f64() / 60.0, part.name);
     }
-    println!("{:>6.1}  all", all.as_secs_f64() / 60.0);
+    let total: Duration = parts.iter().map(|part| part.took).sum();
+    println!("{:>6.1}  all", total.as_secs_f64() / 60.0);
     let failed: Vec<&str> =
         parts.iter().filter(|part| part.failure.is_some()).map(|part| part.name).collect();
     println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
@@ -121,18 +83,21 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(cargo_program());
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace());
     command
-}
-
-fn cargo_program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 fn finish(mut command: Command, arguments: &[&str]) -> Result<()> {
     let status = command.status().context("cargo does not start")?;
     if status.success() { Ok(()) } else { bail!("cargo {} ended with {status}", arguments.join(" ")) }
+}
+
+fn documents() -> Result<()> {
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+    let mut cargo = command(&arguments);
+    cargo.env("RUSTDOCFLAGS", "-D warnings");
+    finish(cargo, &arguments)
 }
 
 /// Where cargo puts what it builds.
@@ -206,4 +171,9 @@ fn tests() -> Result<()> {
         environment.push(("TILEMARK_TEST_CACHE", target().join("test-home/cache").into_os_string()));
     }
     test_pool::run(&built_tests()?, &environment)
+}
+
+/// The examples in the documents of the code.
+fn examples() -> Result<()> {
+    cargo(&[&WORKSPACE_TESTS[..], &["--doc"]].concat())
 }

@@ -17,8 +17,6 @@ use std::{
 /// Runs before the others, by itself: in an emulated server Tilemark times whether KVM is usable, and other work on the processors makes
 /// that look too slow.
 const ALONE: &str = "xtask/lab";
-/// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
-const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
 const FIRST: [&str; 13] = [
     "tilemark-guests/emulated",
@@ -35,6 +33,8 @@ const FIRST: [&str; 13] = [
     "tilemark-amqp-load/broker_j",
     "tilemark-report/browser",
 ];
+/// Programs at once, for each processor.
+const FOR_EACH_PROCESSOR: usize = 1;
 /// So many of the slowest are listed.
 const SLOWEST: usize = 12;
 
@@ -61,19 +61,14 @@ struct Ended {
 pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> Result<()> {
     let (alone, programs): (Vec<TestProgram>, Vec<TestProgram>) =
         in_order(programs(messages_of_cargo)?).into_iter().partition(|program| program.name == ALONE);
-    // One for each processor: guests under the translator and databases keep one busy, and whole runs mostly wait.
-    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let (of_guests, variable) = GUESTS_IN_QEMU;
-    let mut environment = environment.to_vec();
-    let of_guests = programs.iter().find(|program| program.name == of_guests);
-    environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
+    let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let (waiting, ended) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Vec::new()));
-    let ended_alone: Vec<Ended> = alone.iter().map(|program| run_one(program, &environment)).collect();
+    let ended_alone: Vec<Ended> = alone.iter().map(|program| run_one(program, environment)).collect();
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(program) = next(&waiting) {
-                    let one = run_one(&program, &environment);
+                    let one = run_one(&program, environment);
                     ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
                 }
             });
