@@ -27,7 +27,7 @@ fn has_nf_tables() -> bool {
     Path::new("/sys/module/nf_tables").exists() || !Path::new("/proc/modules").exists()
 }
 
-/// Whether the older part has a table of filters in this network; only root is told.
+/// Whether the older part has a table of filters in this network; only root can read it.
 fn has_ip_tables() -> bool {
     std::fs::read_to_string("/proc/net/ip_tables_names")
         .is_ok_and(|names| names.lines().any(|name| name == "filter"))

@@ -245,7 +245,7 @@ mod tests {
         let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
         assert_eq!(of_stream.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
         assert_eq!(of_stream.total.counts.failed, 1, "eight were lost in the warm-up");
-        assert_eq!(of_stream.total.errors[0], "messages lost: 9", "and are told all the same");
+        assert_eq!(of_stream.total.errors[0], "messages lost: 9", "and are reported all the same");
         let lost = Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 9".to_owned() };
         assert_eq!(of_stream.total.findings, [lost]);
         assert_eq!(of_stream.total.completed_in_time, 4, "as the load counted it");
