@@ -4,7 +4,7 @@
 //! Amdahl's law. A fit is tried from seven steps on, its parameters are kept physical (not negative), and it is
 //! never read further than twice the largest step: the law describes what was seen, it does not foretell.
 
-use nalgebra::{Matrix3, Vector3};
+use glam::{DMat3, DVec3};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -44,7 +44,7 @@ pub struct ScalingLaw {
     /// and the parameters mean nothing.
     pub worst_deviation: f64,
     largest_count: f64,
-    resampled: Vec<Vector3<f64>>,
+    resampled: Vec<DVec3>,
 }
 
 /// Fits the law by Levenberg-Marquardt on logarithms (repeats scatter by factors); intervals by resampling the
@@ -57,7 +57,7 @@ pub fn fit_scaling_law(steps: &[ScalingStep], seed: u64) -> Result<ScalingLaw, M
     // Distances from a fitted curve are too small by the three parameters that bent towards them.
     let widened = (points.len() as f64 / (points.len() - 3) as f64).sqrt();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let resampled: Vec<Vector3<f64>> = (0..RESAMPLES)
+    let resampled: Vec<DVec3> = (0..RESAMPLES)
         .map(|_| {
             let moved = points.iter().map(|point| Point {
                 count: point.count,
@@ -113,7 +113,7 @@ impl ScalingLaw {
                 "{count} lies outside 1 to {limit}, where the fit may be read"
             )));
         }
-        let best = Vector3::new(self.rate.value.ln(), self.contention.value, self.coherence.value);
+        let best = DVec3::new(self.rate.value.ln(), self.contention.value, self.coherence.value);
         let laws = self.resampled.iter().map(|law| log_law(law, count));
         Ok(of_resamples(log_law(&best, count), laws, self.rate.n_repeats).map(f64::exp))
     }
@@ -156,42 +156,42 @@ fn points(steps: &[ScalingStep]) -> Result<Vec<Point>, Missing> {
 }
 
 /// The law on logarithms; parameters are ln(rate), s, k.
-fn log_law(law: &Vector3<f64>, count: f64) -> f64 {
+fn log_law(law: &DVec3, count: f64) -> f64 {
     law[0] + count.ln() - slowdown(law, count).ln()
 }
 
-fn slowdown(law: &Vector3<f64>, count: f64) -> f64 {
+fn slowdown(law: &DVec3, count: f64) -> f64 {
     1.0 + law[1] * (count - 1.0) + law[2] * count * (count - 1.0)
 }
 
 /// A start on the ground: count / throughput is a parabola in count, so an ordinary least-squares parabola
 /// gives all three parameters.
-fn start(points: &[Point]) -> Vector3<f64> {
-    let (mut normal, mut right) = (Matrix3::zeros(), Vector3::zeros());
+fn start(points: &[Point]) -> DVec3 {
+    let (mut normal, mut right) = (DMat3::ZERO, DVec3::ZERO);
     for point in points {
         let n = point.count;
-        let row = Vector3::new(1.0, n - 1.0, n * (n - 1.0));
+        let row = DVec3::new(1.0, n - 1.0, n * (n - 1.0));
         let value = n / point.log_throughput.exp();
         // Divided by the value: relative errors count alike at both ends of the ladder.
-        normal += row * row.transpose() / (value * value);
+        normal += outer_square(row) / (value * value);
         right += row / value;
     }
-    let parabola = normal.lu().solve(&right).unwrap_or(Vector3::new(1.0, 0.0, 0.0));
+    let parabola = normal.try_inverse().map_or(DVec3::X, |inverse| inverse * right);
     let one = if parabola[0] > 0.0 { parabola[0] } else { 1.0 };
-    physical(Vector3::new(-one.ln(), parabola[1] / one, parabola[2] / one))
+    physical(DVec3::new(-one.ln(), parabola[1] / one, parabola[2] / one))
 }
 
-fn physical(law: Vector3<f64>) -> Vector3<f64> {
-    Vector3::new(law[0], law[1].max(0.0), law[2].max(0.0))
+fn physical(law: DVec3) -> DVec3 {
+    DVec3::new(law[0], law[1].max(0.0), law[2].max(0.0))
 }
 
-fn squares(points: &[Point], law: &Vector3<f64>) -> f64 {
+fn squares(points: &[Point], law: &DVec3) -> f64 {
     points.iter().map(|point| (point.log_throughput - log_law(law, point.count)).powi(2)).sum()
 }
 
 /// Levenberg-Marquardt with each step brought back to physical parameters. A parameter that stands at zero and
 /// is pulled below it is left out of the step, so that it cannot hold the others back.
-fn fit(points: &[Point], start: Vector3<f64>) -> Vector3<f64> {
+fn fit(points: &[Point], start: DVec3) -> DVec3 {
     let (mut law, mut damping) = (start, 1e-3);
     let mut error = squares(points, &law);
     for _ in 0..200 {
@@ -214,34 +214,36 @@ fn fit(points: &[Point], start: Vector3<f64>) -> Vector3<f64> {
     law
 }
 
-fn curvature_and_pull(points: &[Point], law: &Vector3<f64>) -> (Matrix3<f64>, Vector3<f64>) {
-    let (mut curvature, mut pull) = (Matrix3::zeros(), Vector3::zeros());
+fn curvature_and_pull(points: &[Point], law: &DVec3) -> (DMat3, DVec3) {
+    let (mut curvature, mut pull) = (DMat3::ZERO, DVec3::ZERO);
     for point in points {
         let (n, slow) = (point.count, slowdown(law, point.count));
-        let gradient = Vector3::new(1.0, -(n - 1.0) / slow, -n * (n - 1.0) / slow);
-        curvature += gradient * gradient.transpose();
+        let gradient = DVec3::new(1.0, -(n - 1.0) / slow, -n * (n - 1.0) / slow);
+        curvature += outer_square(gradient);
         pull += gradient * (point.log_throughput - log_law(law, n));
     }
     (curvature, pull)
 }
 
-fn damped_step(
-    curvature: &Matrix3<f64>,
-    pull: &Vector3<f64>,
-    law: &Vector3<f64>,
-    damping: f64,
-) -> Option<Vector3<f64>> {
+/// A vector times itself transposed.
+fn outer_square(vector: DVec3) -> DMat3 {
+    DMat3::from_cols(vector * vector.x, vector * vector.y, vector * vector.z)
+}
+
+fn damped_step(curvature: &DMat3, pull: &DVec3, law: &DVec3, damping: f64) -> Option<DVec3> {
     let (mut system, mut right) = (*curvature, *pull);
     for index in 0..3 {
-        system[(index, index)] *= 1.0 + damping;
+        system.col_mut(index)[index] *= 1.0 + damping;
         if index > 0 && law[index] == 0.0 && pull[index] < 0.0 {
-            system.fill_row(index, 0.0);
-            system.fill_column(index, 0.0);
-            system[(index, index)] = 1.0;
+            for other in 0..3 {
+                system.col_mut(other)[index] = 0.0;
+                system.col_mut(index)[other] = 0.0;
+            }
+            system.col_mut(index)[index] = 1.0;
             right[index] = 0.0;
         }
     }
-    system.lu().solve(&right)
+    system.try_inverse().map(|inverse| inverse * right)
 }
 
 fn of_resamples(value: f64, resampled: impl Iterator<Item = f64>, n_repeats: usize) -> Figure {
@@ -252,7 +254,7 @@ fn of_resamples(value: f64, resampled: impl Iterator<Item = f64>, n_repeats: usi
     Figure { value, interval: Ok(interval), n_repeats }
 }
 
-fn worst_deviation(steps: &[ScalingStep], law: &Vector3<f64>) -> f64 {
+fn worst_deviation(steps: &[ScalingStep], law: &DVec3) -> f64 {
     let off = |step: &ScalingStep| {
         let log = crate::moments::mean(&logarithms(&step.throughputs)?)?;
         Some(((log - log_law(law, step.count)).exp() - 1.0).abs())
@@ -309,10 +311,10 @@ mod tests {
         for s in (0..600).map(|i| f64::from(i) * 5e-5) {
             for k in (0..500).map(|i| f64::from(i) * 5e-7) {
                 // For given s and k the best rate is the mean distance on logarithms.
-                let bare = Vector3::new(0.0, s, k);
+                let bare = DVec3::new(0.0, s, k);
                 let rate =
                     points.iter().map(|p| p.log_throughput - log_law(&bare, p.count)).sum::<f64>() / 7.0;
-                let error = squares(&points, &Vector3::new(rate, s, k));
+                let error = squares(&points, &DVec3::new(rate, s, k));
                 best = if error < best.0 { (error, s, k) } else { best };
             }
         }
