@@ -13,6 +13,17 @@ pub fn ask_for_fifo(priority: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Puts the calling thread, and only it, back under SCHED_OTHER, the scheduler's default. No right is needed for that.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn ask_for_default() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as in `ask_for_fifo`.
+    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 thread_local! {
     /// Signals that the handler of this thread has had. It is made without allocating, so that a handler may use it.
     static HANDLED: Cell<u64> = const { Cell::new(0) };

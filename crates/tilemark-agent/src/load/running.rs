@@ -12,6 +12,7 @@ use std::{
 };
 use tilemark_agent_protocol::{FRAME_BYTES_MAX, LoadEvent, LoadJob};
 use tilemark_load::Stop;
+use tilemark_sys::thread::{ask_for_default, ask_for_fifo};
 
 /// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
 pub(crate) struct RunningLoad {
@@ -60,8 +61,7 @@ impl RunningLoad {
                 if stands {
                     // An engine's schedule begins when this returns. Whoever could tell lives until this thread ends.
                     if let Ok(Beginning::At(intended_ns)) = begun.recv() {
-                        clock::sleep_until_monotonic(intended_ns);
-                        began(intended_ns, clock::monotonic_ns());
+                        began(intended_ns, woken_at(intended_ns));
                     }
                 }
             });
@@ -99,6 +99,22 @@ impl Drop for RunningLoad {
     }
 }
 
+/// Sleeps until the monotonic clock shows so many nanoseconds, and returns what it shows then. Under SCHED_FIFO where that is allowed:
+/// on a busy machine the default scheduler lets a thread that wakes wait for milliseconds, and clients are to begin together.
+fn woken_at(intended_ns: u64) -> u64 {
+    let is_fifo = ask_for_fifo(LOWEST_PRIORITY).is_ok();
+    clock::sleep_until_monotonic(intended_ns);
+    let woken_ns = clock::monotonic_ns();
+    if is_fifo {
+        // The load itself is not to have an advantage.
+        ask_for_default().expect("a thread may give up its priority");
+    }
+    woken_ns
+}
+
+/// Of SCHED_FIFO: above all threads of the default scheduler.
+const LOWEST_PRIORITY: i32 = 1;
+
 /// The same, fit for a frame: an output is cut. Totals are counts and a few errors, below 2 KiB for each stream.
 fn fitted(mut event: LoadEvent) -> LoadEvent {
     if let LoadEvent::Output { text, .. } = &mut event {
@@ -116,6 +132,40 @@ mod tests {
     use super::*;
     use tilemark_agent_protocol::{Reply, StreamTotal, write_frame};
     use tilemark_plan::workload::Finding;
+
+    /// The scheduling policy of a thread of this process (proc(5), field 41 of `stat`): 0 SCHED_OTHER, 1 SCHED_FIFO.
+    fn policy(thread: rustix::thread::Pid) -> u32 {
+        let stat =
+            std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
+        // The name, the second field, may have blanks.
+        let after_name = stat.rsplit_once(')').unwrap().1;
+        after_name.split_whitespace().nth(38).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_load_waits_for_its_beginning_with_priority_and_runs_without() {
+        let may = ask_for_fifo(LOWEST_PRIORITY).is_ok();
+        if may {
+            ask_for_default().unwrap();
+        }
+        let (send, receive) = mpsc::channel();
+        let intended_ns = clock::monotonic_ns() + 500_000_000;
+        let waiting = thread::spawn(move || {
+            send.send(rustix::thread::gettid()).unwrap();
+            let woken_ns = woken_at(intended_ns);
+            (woken_ns, policy(rustix::thread::gettid()))
+        });
+        let thread = receive.recv().unwrap();
+        let mut had_priority = false;
+        while !had_priority && clock::monotonic_ns() < intended_ns {
+            had_priority = policy(thread) == 1;
+            thread::yield_now();
+        }
+        let (woken_ns, after) = waiting.join().unwrap();
+        assert_eq!(had_priority, may, "it waits with priority where it may");
+        assert!(woken_ns >= intended_ns);
+        assert_eq!(after, 0);
+    }
 
     #[test]
     fn what_many_streams_report_fits_frames() {
