@@ -1,14 +1,18 @@
 //! The whole CI. Every part runs, also after a failure; all failures are reported at the end, with the
-//! minutes of each part.
+//! minutes of each part. The lab's tests run before the others; they leave more than one of two processors free, and what only the
+//! compiler does takes those.
 
 use crate::{
-    decisions, figures, notices, profiles, promises, scenarios, schema, supply, test_pool, walls, words,
-    workspace,
+    decisions, figures, notices, profiles, promises, scenarios, schema, supply, test_pool::TestPrograms,
+    walls, words, workspace,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
+    cell::OnceCell,
+    ffi::OsString,
+    io::{self, Write},
     path::PathBuf,
-    process::Command,
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -21,18 +25,22 @@ struct Part {
     failure: Option<String>,
 }
 
+/// Runs one part and prints how it failed.
+fn timed(name: &'static str, work: &dyn Fn() -> Result<()>) -> Part {
+    println!("\n== {name}");
+    let began = Instant::now();
+    let failure = work().err().map(|error| format!("{error:#}"));
+    if let Some(failure) = &failure {
+        println!("{name} failed: {failure}");
+    }
+    Part { name, took: began.elapsed(), failure }
+}
+
 /// Runs all parts.
 pub(crate) fn run() -> Result<()> {
+    let began = Instant::now();
     let mut parts = Vec::new();
-    let mut part = |name: &'static str, work: &dyn Fn() -> Result<()>| {
-        println!("\n== {name}");
-        let began = Instant::now();
-        let failure = work().err().map(|error| format!("{error:#}"));
-        if let Some(failure) = &failure {
-            println!("failed: {failure}");
-        }
-        parts.push(Part { name, took: began.elapsed(), failure });
-    };
+    let mut part = |name, work: &dyn Fn() -> Result<()>| parts.push(timed(name, work));
     part("format", &|| cargo(&["fmt", "--all", "--check"]));
     part("walls between crates", &walls::check);
     part("promises have their tests", &promises::check);
@@ -45,33 +53,60 @@ pub(crate) fn run() -> Result<()> {
     part("decisions are listed", &decisions::check);
     part("page of figures is fresh", &figures::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
-    part("images, tests' build", &images_and_tests);
-    part("tests", &tests);
-    part("examples in documents", &examples);
-    part("lints", &|| {
-        cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ])
+    let programs = OnceCell::new();
+    part("images, tests' build", &|| {
+        images_and_tests().map(|built| {
+            programs.get_or_init(|| built);
+        })
     });
-    part("documents of the code", &documents);
-    report(&parts)
+    let beside = thread::scope(|scope| {
+        let beside = scope.spawn(beside_the_lab);
+        part("tests in the lab", &|| built(&programs)?.run_first());
+        beside.join()
+    });
+    part("tests", &|| built(&programs)?.run_others());
+    part("examples in documents", &examples);
+    parts.extend(beside.map_err(|_| anyhow!("the thread beside the lab panicked"))?);
+    report(&parts, began.elapsed())
 }
 
-fn report(parts: &[Part]) -> Result<()> {
+/// One after another: each has cargo's lock on the target folder.
+fn beside_the_lab() -> Vec<Part> {
+    let lints =
+        ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
+    vec![
+        timed("lints, beside the lab", &|| idle_cargo(&lints)),
+        timed("documents, beside it", &|| idle_cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
+    ]
+}
+
+/// Gives way to everything: by the class `SCHED_IDLE` (sched(7)) within a session, and by the session's own weight among sessions,
+/// which the kernel shares processors between where `autogroup` is on. Ends with this program.
+const IDLE: &str =
+    "echo 19 2>/dev/null >/proc/self/autogroup; exec setpriv --pdeathsig TERM chrt --idle 0 \"$@\"";
+
+/// Runs cargo where it gets only the processor time that nothing else wants, and prints its output in one piece: the lab's tests
+/// print meanwhile.
+fn idle_cargo(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("setsid");
+    command.args(["sh", "-c", IDLE, "sh"]).arg(cargo_program()).args(arguments).current_dir(workspace());
+    // For the documents.
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    let output = command.output().context("setsid (package util-linux) does not start")?;
+    let mut text = output.stdout;
+    text.extend(output.stderr);
+    // Where nobody reads the output, the result still counts.
+    let _ = io::stdout().lock().write_all(&text);
+    ended(output.status, arguments)
+}
+
+fn report(parts: &[Part], all: Duration) -> Result<()> {
     println!("\n== minutes");
     for part in parts {
         let word = if part.failure.is_some() { "FAILED" } else { "ok" };
         println!("{:>6.1}  {:<24} {word}", part.took.as_secs_f64() / 60.0, part.name);
     }
-    let total: Duration = parts.iter().map(|part| part.took).sum();
-    println!("{:>6.1}  all", total.as_secs_f64() / 60.0);
+    println!("{:>6.1}  all", all.as_secs_f64() / 60.0);
     let failed: Vec<&str> =
         parts.iter().filter(|part| part.failure.is_some()).map(|part| part.name).collect();
     println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
@@ -83,21 +118,22 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = Command::new(cargo_program());
     command.args(arguments).current_dir(workspace());
     command
 }
 
-fn finish(mut command: Command, arguments: &[&str]) -> Result<()> {
-    let status = command.status().context("cargo does not start")?;
-    if status.success() { Ok(()) } else { bail!("cargo {} ended with {status}", arguments.join(" ")) }
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn documents() -> Result<()> {
-    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
-    let mut cargo = command(&arguments);
-    cargo.env("RUSTDOCFLAGS", "-D warnings");
-    finish(cargo, &arguments)
+fn finish(mut command: Command, arguments: &[&str]) -> Result<()> {
+    let status = command.status().context("cargo does not start")?;
+    ended(status, arguments)
+}
+
+fn ended(status: ExitStatus, arguments: &[&str]) -> Result<()> {
+    if status.success() { Ok(()) } else { bail!("cargo {} ended with {status}", arguments.join(" ")) }
 }
 
 /// Where cargo puts what it builds.
@@ -138,14 +174,26 @@ fn image_of(name: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Builds the images beside the tests: most of an image's time is waiting for packages and for one processor.
-fn images_and_tests() -> Result<()> {
-    thread::scope(|scope| {
+/// Builds the images beside the tests: most of an image's time is waiting for packages and for one processor. Gives the tests, all
+/// in one build profile, with what they find in their environment.
+fn images_and_tests() -> Result<TestPrograms> {
+    let (image, messages) = thread::scope(|scope| {
         let images = scope.spawn(image);
         let tests = built_tests();
-        images.join().map_err(|_| anyhow!("the thread that builds images panicked"))??;
-        tests.map(drop)
-    })
+        anyhow::Ok((images.join().map_err(|_| anyhow!("the thread that builds images panicked"))??, tests?))
+    })?;
+    let agent = workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
+    let mut environment = vec![("TILEMARK_TEST_AGENT", agent.into_os_string())];
+    if let Some(image) = image {
+        environment.push(("TILEMARK_TEST_IMAGE", image.into_os_string()));
+        environment.push(("TILEMARK_TEST_CACHE", target().join("test-home/cache").into_os_string()));
+    }
+    TestPrograms::new(&messages, environment)
+}
+
+/// Each layer reports loudly what it skips; with `TILEMARK_CI=1` a skip is a failure.
+fn built(programs: &OnceCell<TestPrograms>) -> Result<&TestPrograms> {
+    programs.get().context("the tests were not built")
 }
 
 /// Builds all tests, and returns cargo's messages about them.
@@ -160,17 +208,6 @@ fn built_tests() -> Result<String> {
         bail!("cargo {} ended with {}", arguments.join(" "), output.status);
     }
     String::from_utf8(output.stdout).context("cargo's messages are no text")
-}
-
-/// All layers in one build profile. Each layer says loudly what it skips; with `TILEMARK_CI=1` a skip is a failure.
-fn tests() -> Result<()> {
-    let agent = workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
-    let mut environment = vec![("TILEMARK_TEST_AGENT", agent.into_os_string())];
-    if let Some(image) = image()? {
-        environment.push(("TILEMARK_TEST_IMAGE", image.into_os_string()));
-        environment.push(("TILEMARK_TEST_CACHE", target().join("test-home/cache").into_os_string()));
-    }
-    test_pool::run(&built_tests()?, &environment)
 }
 
 /// The examples in the documents of the code.

@@ -14,24 +14,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs before the others, by itself: in an emulated server Tilemark times whether KVM is usable, and other work on the processors makes
+/// Runs before the other tests: in an emulated server Tilemark times whether KVM is usable, and other work on the processors makes
 /// that look too slow.
-const ALONE: &str = "xtask/lab";
+const BEFORE_OTHERS: &str = "xtask/lab";
+/// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
+const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 13] = [
-    "tilemark-guests/emulated",
-    "tilemark/messaging",
-    "tilemark/emulated",
-    "tilemark/own_disk",
-    "tilemark-image/image",
-    "tilemark-broker/clients",
+const FIRST: [&str; 17] = [
     "tilemark/native",
+    "tilemark/messaging",
+    "tilemark/own_disk",
+    "tilemark/host_settings",
+    "tilemark-guests/emulated",
+    "tilemark/emulated",
     "tilemark/whole_commands",
     "tilemark/oltp",
+    "tilemark/bad_host",
+    "tilemark/odd_home",
+    "tilemark-image/image",
+    "tilemark-run/tilemark_run",
+    "tilemark-broker/clients",
+    "tilemark-report/browser",
     "tilemark-store/databases",
     "tilemark-amqp-load/rabbitmq",
     "tilemark-amqp-load/broker_j",
-    "tilemark-report/browser",
 ];
 /// Programs at once, for each processor.
 const FOR_EACH_PROCESSOR: usize = 1;
@@ -54,32 +60,62 @@ struct Ended {
     failure: Option<String>,
 }
 
-/// Runs every test program with these variables in its environment, whatever the others do, and lists the slowest.
-///
-/// # Errors
-/// The names of all that failed; or what cargo prints is no list of programs.
-pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> Result<()> {
-    let (alone, programs): (Vec<TestProgram>, Vec<TestProgram>) =
-        in_order(programs(messages_of_cargo)?).into_iter().partition(|program| program.name == ALONE);
-    let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let (waiting, ended) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Vec::new()));
-    let ended_alone: Vec<Ended> = alone.iter().map(|program| run_one(program, environment)).collect();
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(program) = next(&waiting) {
-                    let one = run_one(&program, environment);
-                    ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-                }
-            });
-        }
-    });
-    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report(ended_alone.into_iter().chain(ended).collect())
+/// All programs with tests, in the order in which they begin, and what each finds in its environment.
+pub(crate) struct TestPrograms {
+    first: Vec<TestProgram>,
+    others: Vec<TestProgram>,
+    environment: Vec<(&'static str, OsString)>,
+}
+
+impl TestPrograms {
+    /// The programs in cargo's messages.
+    ///
+    /// # Errors
+    /// What cargo prints is no list of programs.
+    pub(crate) fn new(
+        messages_of_cargo: &str,
+        mut environment: Vec<(&'static str, OsString)>,
+    ) -> Result<Self> {
+        let (first, others): (Vec<TestProgram>, Vec<TestProgram>) = in_order(programs(messages_of_cargo)?)
+            .into_iter()
+            .partition(|program| program.name == BEFORE_OTHERS);
+        let (of_guests, variable) = GUESTS_IN_QEMU;
+        let of_guests = others.iter().find(|program| program.name == of_guests);
+        environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
+        Ok(Self { first, others, environment })
+    }
+
+    /// Runs those that come before the others.
+    ///
+    /// # Errors
+    /// The names of all that failed.
+    pub(crate) fn run_first(&self) -> Result<()> {
+        report(self.first.iter().map(|program| run_one(program, &self.environment)).collect())
+    }
+
+    /// Runs the others, whatever some of them do, and lists the slowest.
+    ///
+    /// # Errors
+    /// The names of all that failed.
+    pub(crate) fn run_others(&self) -> Result<()> {
+        let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let (waiting, ended) = (Mutex::new(VecDeque::from_iter(&self.others)), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(program) = next(&waiting) {
+                        let one = run_one(program, &self.environment);
+                        ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+                    }
+                });
+            }
+        });
+        report(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The lock is free again when this returns, which it would not be in the condition of a loop.
-fn next(waiting: &Mutex<VecDeque<TestProgram>>) -> Option<TestProgram> {
+fn next<'a>(waiting: &Mutex<VecDeque<&'a TestProgram>>) -> Option<&'a TestProgram> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
