@@ -242,11 +242,12 @@ fn a_screening_of_a_run_networks_settings_ends_with_a_table_and_keeps_what_paid_
     assert!(page.contains("Which settings pay") && page.contains("Settings of the host"));
 }
 
-/// A web server that sends files of 64 KiB as fast as they are taken.
+/// A web server that sends files of 16 KiB at a rate that our own load can take with either setting: flat out, buffers of one page
+/// would saturate it before the guest, and all its repeats would be discarded.
 const DOWNLOADS: &str = r#"
 schema = 1
 name = "downloads"
-about = "Files of 64 KiB, as fast as they are taken."
+about = "Files of 16 KiB, at a rate."
 headline = "web"
 [[guest]]
 name = "web"
@@ -254,15 +255,15 @@ role = "web"
 [[load]]
 name = "web"
 guest = "web"
-loop = "closed"
-connections = 4
+rate = "600/s"
+connections = 8
 [load.web]
-files = [{ size = "64KiB", weight = 1 }]
+files = [{ size = "16KiB", weight = 1 }]
 [ladder]
 tiles = [1]
 [measure]
 warmup = "500ms"
-length = "2s"
+length = "1s"
 [gate]
 p99 = "10s"
 "#;
