@@ -194,17 +194,14 @@ impl Group {
         }
     }
 
-    /// Kills all processes and takes the group and those below it away. A group that is gone is no error.
+    /// Kills all processes and takes the group and those below it away. A group that is gone is no error, and somebody else may end it
+    /// at the same time: a keeper, and `recover`.
     ///
     /// # Errors
     /// Where a process does not end within `timeout`, or the kernel refuses.
     pub fn end(&self, timeout: Duration) -> Result<(), HostError> {
-        if !self.exists() {
-            return Ok(());
-        }
-        self.kill()?;
-        self.wait_until_empty(timeout)?;
-        self.remove()
+        let ended = self.kill().and_then(|()| self.wait_until_empty(timeout)).and_then(|()| self.remove());
+        if self.exists() { ended } else { Ok(()) }
     }
 
     /// Takes the empty group and the empty groups below it away.

@@ -61,6 +61,25 @@ fn a_child_in_a_session_of_its_own_does_not_escape() {
 }
 
 #[test]
+fn two_that_end_a_group_at_once_both_succeed() {
+    let Some(parent) = group("two") else { return };
+    for round in 0..200 {
+        let group = parent.create_child(&format!("round-{round}")).unwrap();
+        group.create_child("engine").unwrap();
+        let barrier = std::sync::Barrier::new(2);
+        let end = || {
+            barrier.wait();
+            group.end(TIMEOUT)
+        };
+        let both =
+            std::thread::scope(|scope| [scope.spawn(end), scope.spawn(end)].map(|one| one.join().unwrap()));
+        assert!(both.iter().all(Result::is_ok), "round {round}: {both:?}");
+        assert!(!group.exists());
+    }
+    parent.end(TIMEOUT).unwrap();
+}
+
+#[test]
 fn a_group_that_is_not_there_is_named() {
     let gone = Group::at("/sys/fs/cgroup/tilemark-never-made");
     let error = gone.processes().unwrap_err();
