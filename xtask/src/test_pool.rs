@@ -20,10 +20,11 @@ const BEFORE_OTHERS: &str = "xtask/lab";
 /// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
 const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 17] = [
+const FIRST: [&str; 20] = [
     "tilemark/native",
     "tilemark/messaging",
     "tilemark/own_disk",
+    "tilemark/clients",
     "tilemark/host_settings",
     "tilemark-guests/emulated",
     "tilemark/emulated",
@@ -33,6 +34,8 @@ const FIRST: [&str; 17] = [
     "tilemark/odd_home",
     "tilemark-image/image",
     "tilemark-run/tilemark_run",
+    "tilemark/fleet",
+    "tilemark/fleet_attacks",
     "tilemark-broker/clients",
     "tilemark-report/browser",
     "tilemark-store/databases",
