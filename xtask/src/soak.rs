@@ -66,7 +66,7 @@ const ALL: [Trial; 19] = [
     Trial {
         name: "settings",
         about: "20 real screenings with a setting that harms among some that do nothing: it alone is named",
-        minutes: 80,
+        minutes: 40,
         run: settings_that_harm,
     },
     Trial {
