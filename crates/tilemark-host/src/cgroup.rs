@@ -6,9 +6,11 @@
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::error::HostError;
 
@@ -200,8 +202,25 @@ impl Group {
     /// # Errors
     /// Where a process does not end within `timeout`, or the kernel refuses.
     pub fn end(&self, timeout: Duration) -> Result<(), HostError> {
-        let ended = self.kill().and_then(|()| self.wait_until_empty(timeout)).and_then(|()| self.remove());
-        if self.exists() { ended } else { Ok(()) }
+        let mut ended = self.end_once(timeout);
+        for _ in 0..TRIES_BESIDE_ANOTHER {
+            match &ended {
+                Err(_) if !self.exists() => return Ok(()),
+                // Its files go a moment before its folder does.
+                Err(error) if is_gone(error) => {
+                    thread::sleep(BETWEEN_TRIES);
+                    ended = self.end_once(timeout);
+                }
+                _ => break,
+            }
+        }
+        ended
+    }
+
+    fn end_once(&self, timeout: Duration) -> Result<(), HostError> {
+        self.kill()?;
+        self.wait_until_empty(timeout)?;
+        self.remove()
     }
 
     /// Takes the empty group and the empty groups below it away.
@@ -236,11 +255,21 @@ impl Group {
     }
 }
 
+/// How often the end of a group that somebody else ends too is tried again, and how long after.
+const TRIES_BESIDE_ANOTHER: u32 = 100;
+const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+
+/// Whether a file of a group is not there any more: the kernel answers ENODEV to whoever has it open.
+fn is_gone(error: &HostError) -> bool {
+    let HostError::GroupFile { source, .. } = error else { return false };
+    source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(Errno::NODEV.raw_os_error())
+}
+
 /// The kernel raises POLLPRI on `cgroup.events` when a value in it changes (cgroup-v2.rst, "cgroup.events").
 fn wait_for_change(events: &fs::File, left: Duration) -> io::Result<()> {
     let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
     match poll(&mut [PollFd::new(events, PollFlags::PRI)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
