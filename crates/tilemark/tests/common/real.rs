@@ -18,7 +18,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs would disturb each other, and two cores are enough for one.
 const AT_ONCE: usize = 1;
-/// But for test programs whose runs mostly wait for their seconds to pass: they keep 0.3 of two processors busy.
+/// But for test programs whose runs mostly wait for their seconds to pass: one keeps a sixth of two processors busy.
 const PATIENT: ([&str; 2], usize) = (["native", "clients"], 2);
 
 /// Runs of this test program that are under way.
@@ -33,10 +33,8 @@ impl Turn {
         let (programs, patient) = PATIENT;
         let at_once = if programs.contains(&env!("CARGO_CRATE_NAME")) { patient } else { AT_ONCE };
         let under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = ONE_ENDED
-            .wait_while(under_way, |under_way| *under_way >= at_once)
-            .unwrap_or_else(PoisonError::into_inner);
-        *free += 1;
+        let fewer = ONE_ENDED.wait_while(under_way, |under_way| *under_way >= at_once);
+        *fewer.unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
 }
