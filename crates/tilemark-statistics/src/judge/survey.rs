@@ -81,14 +81,15 @@ impl Survey {
         let law = Law::through(&observations);
         let step = |(point, (tiles, seen)): (&&MeasuredPoint, &(u32, Vec<Seen>))| {
             let probability = law.as_ref().map(|law| law.holds(f64::from(*tiles)));
-            let standing = standing(point, probability);
             let side = mean(&seen.iter().filter_map(|seen| side_of(*seen)).collect::<Vec<f64>>());
+            let side = side.unwrap_or(0.0);
+            let standing = standing(point, probability, side);
             let is_measured = point.gate.holds().is_some();
             let step = Step {
                 standing,
                 repeats: seen.iter().filter(|seen| !matches!(seen, Seen::Nothing)).count() as u32,
                 tries: (point.kept.len() + point.voided.len()) as u32,
-                side: side.unwrap_or(0.0),
+                side,
                 is_measured,
                 is_failure: point.gate.is_failure(),
             };
@@ -164,8 +165,9 @@ fn side_of(seen: Seen) -> Option<f64> {
 }
 
 /// The own intervals of a count decide, and a failure breaks it. Where its repeats are too few for an interval, the law through all
-/// repeats decides if it is sure.
-fn standing(point: &MeasuredPoint, probability: Option<f64>) -> Standing {
+/// repeats decides if it is sure and they lie on the same side: the law takes one that is wild for chance, and no count is called by
+/// the opposite of all that was measured there.
+fn standing(point: &MeasuredPoint, probability: Option<f64>, side: f64) -> Standing {
     match &point.gate {
         GateFinding::Broke(_) => Standing::Breaks,
         GateFinding::Holds => Standing::Holds,
@@ -173,8 +175,8 @@ fn standing(point: &MeasuredPoint, probability: Option<f64>) -> Standing {
         GateFinding::Unknown(_) if point.kept.is_empty() => Standing::Unknown,
         GateFinding::Unknown(_) if point.kept.len() >= INTERVAL_REPEATS_MIN => Standing::Undecided,
         GateFinding::Unknown(_) => match probability {
-            Some(probability) if probability >= SURE => Standing::Holds,
-            Some(probability) if probability <= 1.0 - SURE => Standing::Breaks,
+            Some(probability) if probability >= SURE && side <= 0.0 => Standing::Holds,
+            Some(probability) if probability <= 1.0 - SURE && side >= 0.0 => Standing::Breaks,
             Some(_) => Standing::Undecided,
             None => Standing::Unknown,
         },

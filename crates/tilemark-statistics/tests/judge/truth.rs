@@ -96,6 +96,24 @@ fn an_interval_across_the_gate_is_undecided_and_never_trusted() {
     }
 }
 
+/// Near the limits of a real search: the law is sure of 20, and takes the only repeat there for a wild one.
+#[test]
+fn a_count_whose_only_repeat_missed_the_gate_is_not_called_one_that_holds() {
+    let search = |only: &'static [f64]| {
+        let run = ladder(&[Kvm], &[2, 8, 17, 18, 19, 20, 24]);
+        let run = p99s(run, 17, &[11.3, 10.7, 11.0, 11.2, 10.9]);
+        let run = p99s(run, 18, &[11.2, 14.8, 12.0, 13.0, 12.5]);
+        let run = p99s(run, 19, &[15.3, 16.6, 16.3, 22.5, 17.0]);
+        let run = p99s(p99s(run, 20, only), 24, &[140.0, 63.7, 0.0, 0.0, 0.0]);
+        let kept = |tiles: u32| if tiles == 20 { 1 } else { 2 };
+        run.without(|repeat, point| point.tiles >= 20 && repeat.repeat > kept(point.tiles)).judged()
+    };
+    let [within, missed] = [&[17.4; 5], &[113.0; 5]].map(|only| search(only));
+    assert_eq!((within.points[5].repeats_within, within.points[5].holds), (Some(1), Some(true)));
+    assert_eq!((missed.points[5].repeats_within, missed.points[5].holds), (Some(0), None));
+    assert_eq!((within.answer.holds, missed.answer.holds), (Some(20), Some(19)), "{}", missed.sentence);
+}
+
 #[test]
 fn the_interval_of_the_count_that_holds_lies_within_the_gate_in_every_trusted_answer() {
     let judged = p99s(ladder(&[Kvm], &[1, 2, 3]), 2, &[30.0, 33.0, 31.0, 29.0, 32.0]);
