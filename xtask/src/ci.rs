@@ -3,13 +3,12 @@
 //! compiler does takes those.
 
 use crate::{
-    decisions, figures, notices, profiles, promises, scenarios, schema, supply, test_pool::TestPrograms,
-    walls, words, workspace,
+    cargo_command, cargo_program, decisions, figures, notices, profiles, promises, scenarios, schema, supply,
+    test_pool::TestPrograms, walls, words, workspace,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
     cell::OnceCell,
-    ffi::OsString,
     io::{self, Write},
     path::PathBuf,
     process::{Command, ExitStatus},
@@ -55,9 +54,8 @@ pub(crate) fn run() -> Result<()> {
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     let programs = OnceCell::new();
     part("images, tests' build", &|| {
-        images_and_tests().map(|built| {
-            programs.get_or_init(|| built);
-        })
+        let _ = programs.set(images_and_tests()?);
+        Ok(())
     });
     let beside = thread::scope(|scope| {
         let beside = scope.spawn(beside_the_lab);
@@ -114,21 +112,7 @@ fn report(parts: &[Part], all: Duration) -> Result<()> {
 }
 
 pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
-    finish(command(arguments), arguments)
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(cargo_program());
-    command.args(arguments).current_dir(workspace());
-    command
-}
-
-fn cargo_program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-fn finish(mut command: Command, arguments: &[&str]) -> Result<()> {
-    let status = command.status().context("cargo does not start")?;
+    let status = cargo_command(arguments).status().context("cargo does not start")?;
     ended(status, arguments)
 }
 
@@ -200,13 +184,11 @@ fn built(programs: &OnceCell<TestPrograms>) -> Result<&TestPrograms> {
 fn built_tests() -> Result<String> {
     let mut arguments = WORKSPACE_TESTS.to_vec();
     arguments.extend(["--no-run", "--message-format", "json-render-diagnostics"]);
-    let output = command(&arguments)
+    let output = cargo_command(&arguments)
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("cargo does not start")?;
-    if !output.status.success() {
-        bail!("cargo {} ended with {}", arguments.join(" "), output.status);
-    }
+    ended(output.status, &arguments)?;
     String::from_utf8(output.stdout).context("cargo's messages are no text")
 }
 

@@ -1,6 +1,6 @@
 //! The long fuzzing: each target of `crates/tilemark-fuzz` under libFuzzer, one after the other.
 
-use crate::{ci::target, workspace};
+use crate::{cargo_command, ci::target};
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     fs,
@@ -74,8 +74,7 @@ impl std::fmt::Display for Outcome {
 
 /// A command of cargo whose compiler, the stable one too, takes the flags of the address sanitizer.
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(workspace());
+    let mut command = cargo_command(arguments);
     command.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
     command
 }
@@ -90,9 +89,7 @@ fn need_tools() -> Result<()> {
 }
 
 fn fuzz_program() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "--locked", "-p", "tilemark-fuzz", "--"]).current_dir(workspace());
-    cargo
+    cargo_command(&["run", "--quiet", "--locked", "-p", "tilemark-fuzz", "--"])
 }
 
 fn names() -> Result<Vec<String>> {
@@ -179,6 +176,7 @@ fn after<'s>(line: &'s str, word: &str) -> Option<&'s str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace;
 
     const SAID: &str = "\
 #2	INITED cov: 90 ft: 91 corp: 1/1b exec/s: 0 rss: 40Mb

@@ -22,8 +22,9 @@ mod words;
 
 use anyhow::{Result, bail};
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
 };
 
 const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet-lab | lab | notices | profiles | promises | scenarios | schema | soak | supply | walls | words
@@ -85,6 +86,18 @@ fn main() -> Result<ExitCode> {
         _ => bail!("{USAGE}"),
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Cargo: the one that runs this program.
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Cargo with these arguments, in the workspace.
+fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo_program());
+    command.args(arguments).current_dir(workspace());
+    command
 }
 
 /// The workspace's folder.

@@ -1,14 +1,13 @@
 //! What the program is made of: licences, second versions and sources of all crates, checked by `deny.toml`; and that program and
 //! agent have the same features of the crates that both use.
 
-use crate::workspace;
+use crate::{cargo_command, workspace};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use spdx::{Expression, Licensee, ParseMode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    process::Command,
 };
 
 /// The only target that the program is built for.
@@ -181,11 +180,7 @@ fn name_and_version(line: &str) -> Option<(&str, &str)> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<String> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(arguments)
-        .current_dir(workspace())
-        .output()
-        .context("cargo does not start")?;
+    let output = cargo_command(arguments).output().context("cargo does not start")?;
     if !output.status.success() {
         bail!("cargo {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
     }

@@ -1,6 +1,6 @@
 //! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
@@ -74,15 +74,21 @@ impl TestPrograms {
     /// The programs in cargo's messages.
     ///
     /// # Errors
-    /// What cargo prints is no list of programs.
+    /// What cargo prints is no list of programs, or lacks one that is named here.
     pub(crate) fn new(
         messages_of_cargo: &str,
         mut environment: Vec<(&'static str, OsString)>,
     ) -> Result<Self> {
-        let (first, others): (Vec<TestProgram>, Vec<TestProgram>) = in_order(programs(messages_of_cargo)?)
-            .into_iter()
-            .partition(|program| program.name == BEFORE_OTHERS);
+        let all = in_order(programs(messages_of_cargo)?);
         let (of_guests, variable) = GUESTS_IN_QEMU;
+        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST) {
+            ensure!(
+                all.iter().any(|program| program.name == name),
+                "no test program {name} was built, which xtask/src/test_pool.rs names: correct its name there, or remove it"
+            );
+        }
+        let (first, others): (Vec<TestProgram>, Vec<TestProgram>) =
+            all.into_iter().partition(|program| program.name == BEFORE_OTHERS);
         let of_guests = others.iter().find(|program| program.name == of_guests);
         environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
         Ok(Self { first, others, environment })
@@ -93,7 +99,9 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_first(&self) -> Result<()> {
-        report(self.first.iter().map(|program| run_one(program, &self.environment)).collect())
+        let ended: Vec<Ended> =
+            self.first.iter().map(|program| run_one(program, &self.environment)).collect();
+        outcome(&ended)
     }
 
     /// Runs the others, whatever some of them do, and lists the slowest.
@@ -113,7 +121,9 @@ impl TestPrograms {
                 });
             }
         });
-        report(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        list_slowest(&mut ended);
+        outcome(&ended)
     }
 }
 
@@ -173,12 +183,15 @@ fn run_one(test: &TestProgram, environment: &[(&str, OsString)]) -> Ended {
     Ended { name: test.name.clone(), took, failure }
 }
 
-fn report(mut ended: Vec<Ended>) -> Result<()> {
+fn list_slowest(ended: &mut [Ended]) {
     ended.sort_by_key(|one| std::cmp::Reverse(one.took));
     println!("\n-- the slowest of {} test programs, in seconds; several run at once", ended.len());
     for one in ended.iter().take(SLOWEST) {
         println!("{:>7.1}  {}", one.took.as_secs_f64(), one.name);
     }
+}
+
+fn outcome(ended: &[Ended]) -> Result<()> {
     let failed: Vec<String> = ended
         .iter()
         .filter_map(|one| one.failure.as_ref().map(|failure| format!("{} ({failure})", one.name)))
@@ -214,6 +227,25 @@ mod tests {
         assert!(programs("{}").is_err() && programs("no JSON").is_err());
     }
 
+    #[test]
+    fn the_lab_comes_first_and_gets_the_program_that_runs_inside_it_and_a_name_that_is_wrong_is_named() {
+        let message = |name: &str| {
+            let (package, target) = name.split_once('/').unwrap();
+            artifact(package, target, true)
+        };
+        let named: Vec<&str> = FIRST.into_iter().chain([BEFORE_OTHERS]).collect();
+        let messages: Vec<String> = named.iter().map(|name| message(name)).collect();
+        let programs = TestPrograms::new(&messages.join("\n"), Vec::new()).unwrap();
+        assert_eq!(
+            programs.first.iter().map(|program| program.name.as_str()).collect::<Vec<_>>(),
+            [BEFORE_OTHERS]
+        );
+        assert_eq!(programs.others.len(), FIRST.len());
+        assert_eq!(programs.environment, [("TILEMARK_TEST_GUESTS_IN_QEMU", OsString::from("/t/emulated"))]);
+        let error = TestPrograms::new(&messages[1..].join("\n"), Vec::new()).err().unwrap().to_string();
+        assert!(error.starts_with(&format!("no test program {} was built", FIRST[0])), "{error}");
+    }
+
     fn shell(name: &str, script: &str) -> (tempfile::TempDir, TestProgram) {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -231,6 +263,6 @@ mod tests {
             shell("good", "[ \"$WORD\" = x ] && [ \"$PWD\" = \"$CARGO_MANIFEST_DIR\" ]");
         let (_bad_folder, bad) = shell("bad", "exit 3");
         let ended = vec![run_one(&good, &environment), run_one(&bad, &environment)];
-        assert_eq!(report(ended).unwrap_err().to_string(), "tests failed: bad (exit status: 3)");
+        assert_eq!(outcome(&ended).unwrap_err().to_string(), "tests failed: bad (exit status: 3)");
     }
 }

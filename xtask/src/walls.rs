@@ -1,9 +1,8 @@
 //! Which crate may know which. A crate is a wall: what it must not know, it cannot name.
 
-use crate::workspace;
+use crate::cargo_command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
 const ALLOWED: [(&str, &[&str]); 26] = [
@@ -137,9 +136,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
 
 /// Fails where a crate knows one that it must not, or is not in the list.
 pub(crate) fn check() -> Result<()> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
-        .current_dir(workspace())
+    let output = cargo_command(&["metadata", "--no-deps", "--format-version", "1", "--locked"])
         .output()
         .context("cargo metadata")?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;

@@ -202,19 +202,15 @@ impl Group {
     /// # Errors
     /// Where a process does not end within `timeout`, or the kernel refuses.
     pub fn end(&self, timeout: Duration) -> Result<(), HostError> {
-        let mut ended = self.end_once(timeout);
         for _ in 0..TRIES_BESIDE_ANOTHER {
-            match &ended {
+            match self.end_once(timeout) {
                 Err(_) if !self.exists() => return Ok(()),
                 // Its files go a moment before its folder does.
-                Err(error) if is_gone(error) => {
-                    thread::sleep(BETWEEN_TRIES);
-                    ended = self.end_once(timeout);
-                }
-                _ => break,
+                Err(error) if is_gone(&error) => thread::sleep(BETWEEN_TRIES),
+                ended => return ended,
             }
         }
-        ended
+        self.end_once(timeout)
     }
 
     fn end_once(&self, timeout: Duration) -> Result<(), HostError> {

@@ -4,10 +4,10 @@ use super::{
     figure::{Figure, Target},
     tools::{Bench, Skipped, json_lines, json_of, need, need_root, number, text_of},
 };
-use crate::workspace;
+use crate::{cargo_command, workspace};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// What guests that are up are.
 #[derive(Clone, Copy)]
@@ -159,9 +159,8 @@ pub(crate) fn test_with_guests(
 ) -> Result<String> {
     need_root()?;
     let image = bench.image()?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--release", "--quiet", "--locked"]).args(crate_arguments);
-    cargo.args(["--", "--include-ignored"]).args(test_arguments).current_dir(workspace());
+    let mut cargo = cargo_command(&["test", "--release", "--quiet", "--locked"]);
+    cargo.args(crate_arguments).args(["--", "--include-ignored"]).args(test_arguments);
     cargo.env("TILEMARK_CI", "1").env("TILEMARK_TEST_IMAGE", &image);
     cargo.env("TILEMARK_TEST_CACHE", cache_of(&image)?);
     // The program's build puts it there, wherever else things are built.

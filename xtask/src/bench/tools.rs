@@ -1,7 +1,7 @@
 //! What benches share: release programs, servers that end with their bench, and one JSON document out of what a
 //! program prints.
 
-use crate::workspace;
+use crate::cargo_command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -79,9 +79,8 @@ pub(crate) fn need(programs: &[&str]) -> Result<()> {
 
 /// Builds something in release; at once where it is built.
 pub(crate) fn build(what: &[&str]) -> Result<()> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--quiet", "--locked"]).args(what).current_dir(workspace());
-    let status = cargo.status().context("cargo does not start")?;
+    let mut cargo = cargo_command(&["build", "--release", "--quiet", "--locked"]);
+    let status = cargo.args(what).status().context("cargo does not start")?;
     if status.success() { Ok(()) } else { bail!("cargo build {} ended with {status}", what.join(" ")) }
 }
 

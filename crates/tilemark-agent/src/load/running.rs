@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_waits_for_its_beginning_with_priority_and_runs_without() {
+    fn what_is_done_with_priority_leaves_none_behind_and_nothing_wakes_early() {
         let may = ask_for_fifo(LOWEST_PRIORITY).and_then(|()| ask_for_default()).is_ok();
         assert_eq!((with_priority(policy), policy()), (u32::from(may), 0));
         let intended_ns = clock::monotonic_ns() + 1_000_000;

@@ -16,24 +16,26 @@ use std::{
 /// Far above what anything that a test waits for takes, on machines that are many times slower too.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Runs would disturb each other, and two cores are enough for one.
-const AT_ONCE: usize = 1;
-/// But for test programs whose runs mostly wait for their seconds to pass: one keeps a sixth of two processors busy.
-const PATIENT: ([&str; 2], usize) = (["native", "clients"], 2);
+/// How many runs of this test program are under way at once. They would disturb each other, and two cores are enough for one; but
+/// those of some programs mostly wait for their seconds to pass: one keeps a sixth of two processors busy.
+fn at_once() -> usize {
+    match env!("CARGO_CRATE_NAME") {
+        "native" | "clients" => 2,
+        _ => 1,
+    }
+}
 
 /// Runs of this test program that are under way.
 static UNDER_WAY: Mutex<usize> = Mutex::new(0);
 static ONE_ENDED: Condvar = Condvar::new();
 
-/// Leave for one test. Dropping it lets the next one begin.
+/// The turn of one test. Dropping it lets the next one begin.
 struct Turn;
 
 impl Turn {
     fn take() -> Self {
-        let (programs, patient) = PATIENT;
-        let at_once = if programs.contains(&env!("CARGO_CRATE_NAME")) { patient } else { AT_ONCE };
         let under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
-        let fewer = ONE_ENDED.wait_while(under_way, |under_way| *under_way >= at_once);
+        let fewer = ONE_ENDED.wait_while(under_way, |under_way| *under_way >= at_once());
         *fewer.unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
