@@ -5,13 +5,12 @@ use std::{
     net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
-    sync::{
-        Mutex,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
+
+use tempfile::TempDir;
 
 /// A client that waits this long without a word waits for more than the input has: the server hangs up.
 const TIMEOUT: Duration = Duration::from_millis(5);
@@ -23,38 +22,35 @@ pub(crate) struct Script {
     pub(crate) greets: bool,
 }
 
-/// A listening server. One script is for one connection.
+/// A listening server of one thread: a static one would leave its folder behind. One script is for one connection.
 pub(crate) struct Server {
-    path: PathBuf,
-    // One connection at a time: tests of several threads share a server.
-    scripts: Mutex<SyncSender<Script>>,
+    folder: TempDir,
+    name: &'static str,
+    scripts: SyncSender<Script>,
 }
 
 impl Server {
-    /// Listens on a socket of this name in a folder of its own, which goes with this process's temporary files.
-    pub(crate) fn listen(name: &str) -> Self {
+    /// Listens on a socket of this name in a folder of its own, which is removed with the server.
+    pub(crate) fn listen(name: &'static str) -> Self {
         let folder =
             tempfile::Builder::new().prefix("tilemark-fuzz-").tempdir().expect("a folder can be made");
-        // The server lives as long as its process.
-        let path = folder.keep().join(name);
-        let listener = UnixListener::bind(&path).expect("a socket can be made");
+        let listener = UnixListener::bind(folder.path().join(name)).expect("a socket can be made");
         let (sender, scripts) = sync_channel(1);
         thread::spawn(move || serve(&listener, &scripts));
-        Self { path, scripts: Mutex::new(sender) }
+        Self { folder, name, scripts: sender }
     }
 
     /// Where it listens.
-    pub(crate) fn path(&self) -> &PathBuf {
-        &self.path
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join(self.name)
     }
 
     /// Lets a client talk to a server with this script.
     pub(crate) fn talk(&self, script: Script, client: impl FnOnce()) {
-        let scripts = self.scripts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        scripts.send(script).expect("the server lives as long as its process");
+        self.scripts.send(script).expect("the server lives as long as its process");
         client();
         // A client that did not connect leaves its script: this connection takes it.
-        drop(UnixStream::connect(&self.path));
+        drop(UnixStream::connect(self.path()));
     }
 }
 

@@ -4,10 +4,7 @@ use crate::{
     Target,
     server::{Script, Server, joined, parts},
 };
-use std::{
-    panic,
-    sync::{Once, OnceLock},
-};
+use std::{panic, sync::Once};
 use tilemark_store::{
     Books, Cart, Confirmed, DatabaseAddress, DatabaseBooks, Endpoint, Engine, Item, MariadbSession,
     NewCustomer, PostgresqlSession, Search, SearchKey, Session, StoreError, audit, inspect,
@@ -35,7 +32,7 @@ fn take(engine: Engine, server: &'static Server, greeting: fn(Wanted) -> Vec<Vec
     let behaves = first & 0x80 == 0;
     let mut answers = if behaves { greeting(wanted) } else { Vec::new() };
     answers.extend(parts(rest));
-    let (path, port) = (server.path().clone(), 5432);
+    let (path, port) = (server.path(), 5432);
     let path = match engine {
         Engine::Mariadb => path,
         // It names its socket itself, in a folder.
@@ -134,19 +131,20 @@ fn shop(session: &mut dyn Session, wanted: Wanted) -> Result<(), StoreError> {
     go_on(session.new_customer(&NewCustomer::default()).map(drop))
 }
 
+thread_local! {
+    static MARIADB_SERVER: Server = Server::listen("mariadb");
+    static POSTGRESQL_SERVER: Server = Server::listen(".s.PGSQL.5432");
+}
+
 /// Takes what a server of MariaDB says.
 pub fn take_mariadb(bytes: &[u8]) {
-    static SERVER: OnceLock<Server> = OnceLock::new();
     let_the_library_panic();
-    let server = SERVER.get_or_init(|| Server::listen("mariadb"));
-    take(Engine::Mariadb, server, mariadb_greeting, bytes);
+    MARIADB_SERVER.with(|server| take(Engine::Mariadb, server, mariadb_greeting, bytes));
 }
 
 /// Takes what a server of PostgreSQL says.
 pub fn take_postgresql(bytes: &[u8]) {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    let server = SERVER.get_or_init(|| Server::listen(".s.PGSQL.5432"));
-    take(Engine::Postgresql, server, postgresql_greeting, bytes);
+    POSTGRESQL_SERVER.with(|server| take(Engine::Postgresql, server, postgresql_greeting, bytes));
 }
 
 /// A packet of MariaDB: its length in three bytes, its number, its content.
@@ -377,4 +375,15 @@ fn postgresql() -> Vec<Vec<u8>> {
     .into_iter()
     .map(|(first, rest)| [&[first][..], &rest].concat())
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_ends_leaves_no_folder_of_its_server() {
+        let used = std::thread::spawn(|| POSTGRESQL_SERVER.with(Server::path)).join().unwrap();
+        assert!(!used.parent().unwrap().exists(), "{used:?} is left");
+    }
 }

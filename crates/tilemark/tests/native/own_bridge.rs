@@ -327,6 +327,8 @@ fn a_second_run_with_the_same_addresses_is_refused() {
     let site = Site::new(&real, "192.0.2.64-192.0.2.66");
     let mut running = site.run(&real, "native", &LONG);
     running.until("an answer of the guest", |_| site.fetched(GUEST));
+    let under_way = keeper_of(&real).unwrap();
+    let processes = Process::descendants(running.child.id() as i32);
     let run = [&super::RUN[..], &["--not-alone", "--site", &site.file]].concat();
     let said = site.says(&real, &run);
     // Its own address is answered for by nobody: guests' addresses are.
@@ -337,4 +339,7 @@ fn a_second_run_with_the_same_addresses_is_refused() {
         "another run",
     );
     running.signal(Signal::KILL);
+    running.said();
+    // Its keeper reads from the home what it has to end: the home stays until then.
+    real.all_gone(&processes, under_way.cgroup.as_slice());
 }
