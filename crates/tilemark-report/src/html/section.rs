@@ -155,16 +155,24 @@ fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
         page.attribute("style", &format!("--heat:{heat}%"));
     }
     page.raw(">").text(&cell.text);
+    // The mark stays with what it follows, where that gets a line of its own.
     if let Some(aside) = &cell.aside {
-        page.raw(" ").element("span", "interval", aside);
-    }
-    if let Some(note) = cell.note {
-        let number = note.to_string();
-        let reason = table.notes.get(note - 1).map_or("", String::as_str);
-        page.raw("<sup><a").attribute("href", &format!("#note-{number}")).attribute("data-tip", reason);
-        page.raw(">").text(&number).raw("</a></sup>");
+        page.raw(" <span").attribute("class", "interval").raw(">").text(aside);
+        mark(page, table, cell.note);
+        page.raw("</span>");
+    } else {
+        mark(page, table, cell.note);
     }
     page.raw("</td>");
+}
+
+/// The mark of a cell's note, with its reason at the pointer.
+fn mark(page: &mut Markup, table: &Table, note: Option<usize>) {
+    let Some(note) = note else { return };
+    let number = note.to_string();
+    let reason = table.notes.get(note - 1).map_or("", String::as_str);
+    page.raw("<sup><a").attribute("href", &format!("#note-{number}")).attribute("data-tip", reason);
+    page.raw(">").text(&number).raw("</a></sup>");
 }
 
 fn notes<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {

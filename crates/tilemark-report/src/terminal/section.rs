@@ -1,6 +1,8 @@
 //! The one drawing of sections and tables. Columns that do not fit the width go, the least needed first; where even those that
 //! must stay do not fit, each row is a paragraph with all of them.
 
+use std::collections::BTreeSet;
+
 use super::paint::{Ink, Paint, clean, columns, wrap};
 use crate::view::{Cell, Column, GroupHead, Outcome, Part, Row, Section, Table};
 
@@ -26,6 +28,8 @@ pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
     let widths = widths(table);
     let shown = shown(&table.columns, &widths, width);
     let is_grid = needed(&shown, &widths) <= width;
+    let notes = notes(table, |place| !is_grid || shown.contains(&place));
+    let text_of = |cell: &Cell| text_of(cell, &notes);
     let line = |text: &dyn Fn(usize) -> String| line(table, &shown, &widths, text);
     let mut out = String::new();
     if is_grid {
@@ -46,27 +50,30 @@ pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
                     place => cells.get(place - 1),
                 };
                 out.push_str(&if is_grid {
-                    let text = line(&|place| cell(place).map(text_of).unwrap_or_default());
+                    let text = line(&|place| cell(place).map(&text_of).unwrap_or_default());
                     format!("{}\n", row_text(row, &text, paint))
                 } else {
                     let ink = if row.struck { Ink::Struck } else { Ink::Plain };
-                    paragraph(paint, ink, &sentence(table, head, cells), width)
+                    paragraph(paint, ink, &sentence(table, head, cells, &text_of), width)
                 });
             }
         }
     }
-    // A mark in a column that does not fit is not seen, and its note would explain nothing.
-    let seen = |note: usize| {
-        let mut cells = table.rows().flat_map(|row| &row.lines).flat_map(|line| (1..).zip(line));
-        cells.any(|(place, cell)| cell.note == Some(note) && (!is_grid || shown.contains(&place)))
-    };
-    let notes = (1..).zip(&table.notes).filter(|(note, _)| seen(*note));
-    let notes = notes.map(|(note, reason)| format!("{} {reason}", mark(note)));
+    let notes = (1..).zip(&notes).map(|(number, note)| format!("{} {}", mark(number), table.notes[note - 1]));
     let below = table.below.iter().map(|below| format!("{below}."));
     notes.chain(table.absent.iter().cloned()).chain(below).for_each(|note| {
         out.push_str(&paragraph(paint, Ink::Dim, &note, width));
     });
     out
+}
+
+/// The notes that cells of the columns in sight refer to: a mark in a column that does not fit is not seen,
+/// and its note would explain nothing.
+fn notes(table: &Table, is_in_sight: impl Fn(usize) -> bool) -> Vec<usize> {
+    let cells = table.rows().flat_map(|row| &row.lines).flat_map(|line| (1..).zip(line));
+    let referred: BTreeSet<usize> =
+        cells.filter(|(place, _)| is_in_sight(*place)).filter_map(|(_, cell)| cell.note).collect();
+    referred.into_iter().collect()
 }
 
 /// Text, wrapped.
@@ -101,7 +108,7 @@ fn row_text(row: &Row, text: &str, paint: &Paint) -> String {
 }
 
 /// A row where there is no room for columns: every cell after its head and before its unit.
-fn sentence(table: &Table, head: Option<&Cell>, cells: &[Cell]) -> String {
+fn sentence(table: &Table, head: Option<&Cell>, cells: &[Cell], text_of: &dyn Fn(&Cell) -> String) -> String {
     let cells = cells.iter().zip(&table.columns[1..]).filter(|(cell, _)| !cell.is_missing());
     let cells = cells.map(|(cell, column)| {
         let is_figure = cell.text.starts_with(|c: char| c.is_ascii_digit());
@@ -112,14 +119,15 @@ fn sentence(table: &Table, head: Option<&Cell>, cells: &[Cell]) -> String {
     head.map(|head| format!("{}: {cells}", text_of(head))).unwrap_or(cells)
 }
 
-fn text_of(cell: &Cell) -> String {
+/// A cell's text with the mark of its note, numbered by its place among these.
+fn text_of(cell: &Cell, notes: &[usize]) -> String {
     let mut text = clean(&cell.text);
     if let Some(aside) = &cell.aside {
         text.push(' ');
         text.push_str(&clean(aside));
     }
-    if let Some(note) = cell.note {
-        text.push_str(&mark(note));
+    if let Some(place) = cell.note.and_then(|note| notes.iter().position(|other| *other == note)) {
+        text.push_str(&mark(place + 1));
     }
     // Alone in its row it can't be struck through.
     if cell.struck { format!("({text})") } else { text }
@@ -134,10 +142,11 @@ fn mark(note: usize) -> String {
 fn widths(table: &Table) -> Vec<usize> {
     let of_head = |column: &Column| columns(&clean(&column.head)).max(columns(column.narrow_unit()));
     let mut widths: Vec<usize> = table.columns.iter().map(of_head).collect();
+    let notes = notes(table, |_| true);
     for row in table.rows() {
         for line in &row.lines {
             for (width, cell) in widths.iter_mut().zip([&row.head].into_iter().chain(line)) {
-                *width = (*width).max(columns(&text_of(cell)));
+                *width = (*width).max(columns(&text_of(cell, &notes)));
             }
         }
     }
