@@ -191,13 +191,14 @@ impl Scrub {
     fn screening(&self, screening: &mut Screening) {
         // A profile may be named by its path.
         self.text(&mut screening.profile);
-        for SettingEffect { key, value, found, claim, screened: _, confirmed: _, outcome: _ } in
-            &mut screening.settings
-        {
+        for setting in &mut screening.settings {
+            let SettingEffect { key, value, found, claim, screened: _, confirmed: _, failures, outcome: _ } =
+                setting;
             self.text(key);
             self.text(value);
             self.maybe(found);
             self.maybe(claim);
+            failures.iter_mut().for_each(|failure| self.text(&mut failure.name));
         }
         self.all(&mut screening.together_of);
         screening.left_out.iter_mut().for_each(|left| self.left_out(left));

@@ -9,8 +9,9 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     result::{
-        Figure, Function, Interference, LimitResource, MeasureEffect, PagesResult, Screening, SettingEffect,
-        SettingOutcome, Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
+        ComparisonOutcome, FailureComparison, Figure, Function, Interference, LimitResource, MeasureEffect,
+        PagesResult, Screening, SettingEffect, SettingOutcome, Slowdown, SurgeResult, SurgeTime,
+        VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
@@ -231,11 +232,22 @@ fn with_screening() -> Report {
         claim: claim.map(str::to_owned),
         screened: vec![effect("throughput", change, 0.0123), effect("p99", -change, 0.08)],
         confirmed: Vec::new(),
+        failures: Vec::new(),
         outcome,
+    };
+    let failure = FailureComparison {
+        name: "errors of rack7 at 1 tile".to_owned(),
+        a: 0.0,
+        b: 0.02,
+        p: Some(0.001),
+        outcome: ComparisonOutcome::Worse,
     };
     let settings = vec![
         setting("vm.swappiness", SettingOutcome::Pays, 0.0512, Some("the paper: 8 % more")),
-        setting("rack7.harm", SettingOutcome::Harms, -0.05, None),
+        SettingEffect {
+            failures: vec![failure],
+            ..setting("rack7.harm", SettingOutcome::Harms, -0.05, None)
+        },
         setting("ksm", SettingOutcome::NoEffect, 0.0, None),
         setting("thp", SettingOutcome::CannotTell, 0.0, None),
     ];
@@ -284,6 +296,7 @@ fn which_settings_pay_is_one_table_with_effects_intervals_and_the_claim_before_t
             "all that looked better",
             "vm.swappiness, smt",
             "kvm.nx (rack7 has no kvm)",
+            "rack7.harm = 10: errors of rack7 at 1 tile 2.00 % with it, 0 % without",
         ] {
             assert!(table.replace('\u{202f}', " ").contains(wanted), "{wanted}: {table}");
         }
@@ -360,6 +373,25 @@ fn no_note_is_told_whose_mark_stands_in_a_column_that_does_not_fit() {
                 .lines()
                 .any(|other| other.ends_with(mark) || other.contains(&format!("{mark} ")) && other != line);
             assert!(seen, "{name}: nothing bears {mark} in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn notes_below_a_table_are_numbered_without_a_gap_whatever_columns_fit() {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let number = |line: &str| {
+        let digits = line.chars().map_while(|c| RAISED.iter().position(|raised| *raised == c));
+        digits.fold(0, |number, digit| 10 * number + digit)
+    };
+    for (name, report) in fixture::all() {
+        for width in [60, 80, 100, 120] {
+            let text = terminal(&report, Style { colour: Colour::Plain, width });
+            let mut before = 0;
+            for number in text.lines().map(number).filter(|number| *number > 0) {
+                assert!(number == before + 1 || number == 1, "{name}: {number} after {before} in\n{text}");
+                before = number;
+            }
         }
     }
 }

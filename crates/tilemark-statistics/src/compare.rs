@@ -256,7 +256,9 @@ fn overall(failures: &[FailureChange], changes: &[Change]) -> SideVerdict {
         return SideVerdict::Worse;
     }
     if failed(SideVerdict::Better) && !failed(SideVerdict::CannotTell) {
-        return SideVerdict::Better;
+        // Which of the two counts more, nobody but the reader knows.
+        let is_slower = any(SideVerdict::Worse);
+        return if is_slower { SideVerdict::CannotTell } else { SideVerdict::Better };
     }
     if any(SideVerdict::Worse) {
         return SideVerdict::Worse;

@@ -226,18 +226,34 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     sentences.join(" ")
 }
 
-/// `vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2])`: by the measure whose effect is the most certain.
+/// `vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2])`: what fails more with it, or else the measure whose effect in the direction of the
+/// outcome is the most certain.
 fn setting(found: &SettingEffect) -> String {
+    let decided = found.failures.iter().find(|failure| failure.outcome == ComparisonOutcome::Worse);
+    let why = decided.map(|failure| {
+        let of = |share: f64| short(100.0 * share);
+        format!("{}: {} % with it, {} % without", failure.name, of(failure.b), of(failure.a))
+    });
+    let why = why.or_else(|| surest_effect(found)).map(|why| format!(" ({why})"));
+    format!("{} = {}{}", found.key, found.value, why.unwrap_or_default())
+}
+
+fn surest_effect(found: &SettingEffect) -> Option<String> {
+    let is_of_outcome = |effect: &&MeasureEffect| match (effect.change, found.outcome) {
+        (Some(change), SettingOutcome::Pays) => (change.value > 0.0) == effect.more_is_better,
+        (Some(change), SettingOutcome::Harms) => (change.value > 0.0) != effect.more_is_better,
+        (change, _) => change.is_some(),
+    };
     let p = |effect: &&MeasureEffect| effect.p.unwrap_or(1.0);
-    let surest = found.effects().iter().min_by(|one, other| p(one).total_cmp(&p(other)));
+    let surest =
+        found.effects().iter().filter(is_of_outcome).min_by(|one, other| p(one).total_cmp(&p(other)));
     let effect = surest.and_then(|effect| Some((effect, effect.change?)));
-    let effect = effect.map(|(MeasureEffect { measure, .. }, change)| {
+    effect.map(|(MeasureEffect { measure, .. }, change)| {
         let percent = |part: f64| short(100.0 * part);
         let sign = if change.value < 0.0 { "" } else { "+" };
         let interval = range(change.low, change.high, percent);
-        format!(" ({measure} {sign}{} %{interval})", percent(change.value))
-    });
-    format!("{} = {}{}", found.key, found.value, effect.unwrap_or_default())
+        format!("{measure} {sign}{} %{interval}", percent(change.value))
+    })
 }
 
 /// `Emulated guests work: 412 of 412 requests were answered correctly.`
@@ -503,8 +519,7 @@ pub fn sides(
         }
         ComparisonOutcome::Better => {
             let better = with(ComparisonOutcome::Better).unwrap_or_default();
-            let open = undecided(comparison, pairing)
-                .map(|change| format!(" It is not worse by more than the margin in {change}."));
+            let open = nearest_to_worse(comparison).map(|measure| open_beside_better(measure, pairing));
             format!("B is better than A in {better}.{}", open.unwrap_or_default())
         }
         ComparisonOutcome::NoDifference => no_difference(comparison, pairing),
@@ -512,6 +527,34 @@ pub fn sides(
         ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not), lost),
     };
     format!("{text} {}", cause(&comparison.differences))
+}
+
+/// The open measure in which B may be worse by the most margins.
+fn nearest_to_worse(comparison: &Comparison) -> Option<&MeasureComparison> {
+    let open =
+        |measure: &&MeasureComparison| measure.primary && measure.outcome == ComparisonOutcome::CannotTell;
+    let margins =
+        |measure: &MeasureComparison| worst_loss(measure) / measure.margin.unwrap_or(f64::MIN_POSITIVE);
+    comparison.measures.iter().filter(open).max_by(|one, other| margins(one).total_cmp(&margins(other)))
+}
+
+/// By what share B may be worse, to the further end of the interval; infinite without an interval.
+fn worst_loss(measure: &MeasureComparison) -> f64 {
+    let (low, high) = (measure.change.low, measure.change.high);
+    let worst = if measure.more_is_better { low.map(|low| -low) } else { high };
+    worst.unwrap_or(f64::INFINITY)
+}
+
+/// What is known of an open measure where B is better by another, or fails less.
+fn open_beside_better(measure: &MeasureComparison, pairing: Pairing) -> String {
+    let change = change(measure, pairing);
+    match measure.margin {
+        Some(margin) if worst_loss(measure) > margin => {
+            let margin = short(100.0 * margin);
+            format!(" It is not known whether it is worse by more than the margin of {margin} % in {change}.")
+        }
+        _ => format!(" It is not worse by more than the margin in {change}."),
+    }
 }
 
 /// The failure, or else the first measure that decides, with this outcome.
@@ -581,6 +624,9 @@ fn cannot_tell(
         let why = why.unwrap_or("no difference was seen between these two runs");
         return format!("No answer: {why}. {TWO_RUNS}");
     }
+    if let Some(both) = fails_less_and_is_slower(comparison, pairing) {
+        return format!("No answer: {both}. Weigh one against the other: more repeats will not decide it.");
+    }
     let failure = telling_failure(comparison);
     let (reason, fix) = match (failure, undecided(comparison, pairing)) {
         (Some(failure), _) => (format!("{failure}, which can be chance"), more(None)),
@@ -599,6 +645,17 @@ fn cannot_tell(
         (None, None) => ("the sides have no measure in common".to_owned(), more(None)),
     };
     format!("No answer: {reason}; to fix: {fix}.")
+}
+
+/// `B is better than A in errors of web at 1 tile: 0 % of B, 2 % of A, and worse in web p50 at 1 tile: +8.0 % [7.1, 8.9], 12 pairs`
+fn fails_less_and_is_slower(comparison: &Comparison, pairing: Pairing) -> Option<String> {
+    let is_open = |failure: &FailureComparison| failure.outcome == ComparisonOutcome::CannotTell;
+    let less = comparison.failures.iter().find(|failure| failure.outcome == ComparisonOutcome::Better)?;
+    let is_worse =
+        |measure: &&MeasureComparison| measure.primary && measure.outcome == ComparisonOutcome::Worse;
+    let slower = comparison.measures.iter().find(is_worse)?;
+    (!comparison.failures.iter().any(is_open))
+        .then(|| format!("B is better than A in {}, and worse in {}", failed(less), change(slower, pairing)))
 }
 
 fn telling_failure(comparison: &Comparison) -> Option<String> {
@@ -668,6 +725,40 @@ fn signed(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_that_harms_is_named_with_what_it_harms() {
+        let of = |measure: &str, change: f64| MeasureEffect {
+            measure: measure.to_owned(),
+            change: Some(Figure { value: change, low: None, high: None, n_repeats: 12 }),
+            p: Some(0.001),
+            resolution: None,
+            margin: 0.03,
+            more_is_better: measure == "throughput",
+        };
+        let mut found = SettingEffect {
+            key: "vm.x".to_owned(),
+            value: "1".to_owned(),
+            found: None,
+            claim: None,
+            screened: vec![of("p50", -0.1), of("p99", 0.3), of("throughput", 0.0)],
+            confirmed: Vec::new(),
+            failures: Vec::new(),
+            outcome: SettingOutcome::Harms,
+        };
+        assert_eq!(setting(&found), "vm.x = 1 (p99 +30 %)");
+        found.outcome = SettingOutcome::Pays;
+        assert_eq!(setting(&found), "vm.x = 1 (p50 -10 %)");
+        found.outcome = SettingOutcome::Harms;
+        found.failures.push(FailureComparison {
+            name: "errors of web at 1 tile".to_owned(),
+            a: 0.0,
+            b: 0.02,
+            p: Some(0.001),
+            outcome: ComparisonOutcome::Worse,
+        });
+        assert_eq!(setting(&found), "vm.x = 1 (errors of web at 1 tile: 2 % with it, 0 % without)");
+    }
 
     #[test]
     fn repeats_are_wanted_where_a_number_that_can_be_measured_is_enough() {

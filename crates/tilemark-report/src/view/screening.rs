@@ -2,7 +2,7 @@
 
 use super::{Cell, Part, Row, Section, Table, View, measured, words};
 use crate::number::{percent, three};
-use tilemark_record::result::{MeasureEffect, Screening, SettingEffect, SettingOutcome};
+use tilemark_record::result::{FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome};
 
 /// The table of effects, where settings were screened.
 pub(crate) fn screening(view: &View) -> Option<Section> {
@@ -49,7 +49,8 @@ fn table(view: &View, found: &Screening) -> Table {
         let head = Cell::from("all that looked better").beside(Some(found.together_of.join(", ")));
         rows.push(Row { struck: is_struck, ..Row::new(head, cells) });
     }
-    Table::new(columns, rows)
+    let below = found.settings.iter().flat_map(failures).collect();
+    Table { below, ..Table::new(columns, rows) }
 }
 
 fn head(setting: &SettingEffect) -> Cell {
@@ -81,6 +82,15 @@ fn outcome(setting: &SettingEffect) -> String {
             format!("no effect above {}", above.join(", "))
         }
     }
+}
+
+/// `vm.x = 1: errors of web at 1 tile 2 % with it, 0 % without`.
+fn failures(setting: &SettingEffect) -> Vec<String> {
+    let of = |failure: &FailureComparison| {
+        let (with, without) = (percent(failure.b), percent(failure.a));
+        format!("{} = {}: {} {with} with it, {without} without", setting.key, setting.value, failure.name)
+    };
+    setting.failures.iter().map(of).collect()
 }
 
 fn left_out(found: &Screening) -> Option<String> {

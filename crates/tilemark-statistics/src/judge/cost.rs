@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Backend, Plan, Point};
-use tilemark_record::result::Cost;
+use tilemark_record::result::{Answer, Cost};
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
@@ -28,11 +28,11 @@ const EDGE: &str = "the guests are at their capacity and the twin is far from it
 pub(crate) fn cost(
     plan: &Plan,
     measured: &[MeasuredPoint],
-    holds: Option<u32>,
+    answer: &Answer,
     missing: &mut BTreeMap<String, String>,
 ) -> Option<Cost> {
     let headline = plan.scenario.headline.as_deref()?;
-    let is_wanted = |point: &Point| plan.search.is_none() || Some(point.tiles) == holds;
+    let is_wanted = |point: &Point| plan.search.is_none() || Some(point.tiles) == answer.holds;
     let guests = measured
         .iter()
         .filter(|point| point.counts && point.point.backend == Backend::Kvm && is_wanted(point.point));
@@ -75,7 +75,8 @@ pub(crate) fn cost(
             counted(u32::try_from(lost).unwrap_or(u32::MAX), "block")
         ));
     }
-    let at_capacity = plan.search.is_some();
+    // A search that ended for another reason compared them where the guests may be far from their limit.
+    let at_capacity = plan.search.is_some() && answer.breaks.is_some();
     if at_capacity {
         cost.unequal.push(EDGE.to_owned());
     }

@@ -117,7 +117,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     client_differences::compare(&measured, &mut points);
     let mut answer = ladder::answer(plan, &measured);
     let scaling = scaling::fits(plan, &measured, &mut missing);
-    let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
+    let cost = cost::cost(plan, &measured, &answer, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
     let interference = interference::interference(plan, &measured, &mut missing);
     let screening = screening::screening(plan, &measured, &mut missing);

@@ -149,9 +149,10 @@ pub(crate) fn point_result(
 
 /// By its own intervals; of a ladder, also by the law through all its repeats.
 fn holds(measured: &MeasuredPoint, survey: Option<&Survey>) -> Option<bool> {
-    let is_on_ladder = |survey: &&Survey| survey.backend == measured.point.backend;
-    let step = survey.filter(is_on_ladder).and_then(|survey| survey.steps.get(&measured.point.tiles));
-    match step.map(|step| step.standing) {
+    let tiles = measured.point.tiles;
+    let is_on_ladder =
+        |survey: &&Survey| survey.backend == measured.point.backend && survey.steps.contains_key(&tiles);
+    match survey.filter(is_on_ladder).map(|survey| survey.standing(tiles)) {
         Some(Standing::Holds) => Some(true),
         Some(Standing::Breaks) => Some(false),
         Some(Standing::Undecided | Standing::Unknown) => None,

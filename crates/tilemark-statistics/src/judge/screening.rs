@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use tilemark_plan::plan::Plan;
 use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::{Screened, ScreenedSetting};
-use tilemark_record::result::{MeasureEffect, Screening, SettingEffect, SettingOutcome};
+use tilemark_record::result::{FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome};
 use tilemark_record::summary::RepeatSummary;
 
 use super::blocks::{FigureOf, figures, serves, whole_blocks};
 use super::cost::{p50, p99, throughput};
 use super::measured::MeasuredPoint;
 use super::side_failures::at_step;
-use super::sides::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Pairing, SideStep};
+use super::sides::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Pairing, SideStep, failure_comparison};
 use crate::compare::{BetterWhen, Change, Measure, Rank, SideComparison, SideVerdict, compare_sides};
+use crate::failures::FailureChange;
 use crate::figure::Missing;
 use crate::holm::holm;
 use crate::screening::{Effects, PairOfRows, SCREENING_LEVEL, effects, smallest_effect_found};
@@ -99,7 +100,8 @@ pub(crate) fn screening(
             found: setting.found.clone(),
             claim: setting.claim.clone(),
             screened,
-            confirmed: alone.map(|alone| of_comparison(&alone)).unwrap_or_default(),
+            confirmed: alone.as_ref().map(of_comparison).unwrap_or_default(),
+            failures: alone.as_ref().map(more_failures).unwrap_or_default(),
             outcome,
         }
     });
@@ -251,6 +253,12 @@ fn of_comparison(comparison: &SideComparison) -> Vec<MeasureEffect> {
         more_is_better: change.better_when == BetterWhen::Higher,
     };
     comparison.changes.iter().map(of).collect()
+}
+
+fn more_failures(alone: &SideComparison) -> Vec<FailureComparison> {
+    let is_more =
+        |failure: &&FailureChange| matches!(failure.verdict, SideVerdict::Worse | SideVerdict::CannotTell);
+    alone.failures.iter().filter(is_more).map(failure_comparison).collect()
 }
 
 /// Of a setting alone, beside nothing set. A tail that may be longer keeps nothing from being called better: the table shows how long.

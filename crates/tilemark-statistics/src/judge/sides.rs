@@ -640,7 +640,7 @@ fn measure_comparison(
     })
 }
 
-fn failure_comparison(failure: &FailureChange) -> FailureComparison {
+pub(super) fn failure_comparison(failure: &FailureChange) -> FailureComparison {
     FailureComparison {
         name: failure.name.clone(),
         a: failure.a,

@@ -250,8 +250,13 @@ pub(crate) fn of_sides<'m, 'a: 'm>(
 fn why_no_outcome(sides: &SideComparison) -> Vec<String> {
     let of_failures = sides.failures.iter().filter(|failure| failure.verdict == SideVerdict::CannotTell);
     let of_failures = of_failures.map(|failure| format!("{}: they can be chance", failure.name));
-    let decides = sides.changes.iter().filter(|change| change.rank == Rank::Primary);
-    let unknown = decides.filter(|change| change.verdict == SideVerdict::CannotTell);
+    let decides = || sides.changes.iter().filter(|change| change.rank == Rank::Primary);
+    let fails_less = sides.failures.iter().find(|failure| failure.verdict == SideVerdict::Better);
+    let slower = decides().find(|change| change.verdict == SideVerdict::Worse);
+    let of_both = fails_less
+        .zip(slower)
+        .map(|(less, slower)| format!("B is better in {} and worse in {}", less.name, slower.measure));
+    let unknown = decides().filter(|change| change.verdict == SideVerdict::CannotTell);
     let of_changes = unknown.map(|change| {
         let reason = [change.ratio.as_ref().err(), change.resolution.as_ref().err(), change.p.as_ref().err()];
         let reason = reason.into_iter().flatten().next().map_or_else(
@@ -260,7 +265,7 @@ fn why_no_outcome(sides: &SideComparison) -> Vec<String> {
         );
         format!("{}: {reason}", change.measure)
     });
-    of_failures.chain(of_changes).collect()
+    of_failures.chain(of_both).chain(of_changes).collect()
 }
 
 /// Only figures that can be trusted accuse or acquit. That a difference cannot be told from none does not forbid to say that a loss

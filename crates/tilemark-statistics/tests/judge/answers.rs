@@ -3,7 +3,7 @@
 use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
-    Hardware,
+    Hardware, Search,
 };
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
@@ -369,7 +369,7 @@ fn every_limit_of_the_gate_breaks_for_every_load_and_for_one_guest_alone() {
             Some("tile-002-burst"),
         ),
         (
-            "p99 of the whole load",
+            "p99 of the whole load, which is that of no guest",
             |r| {
                 let at = load(r, "steady");
                 r.loads[at].latency_ms.p99 = Some(51.0);
@@ -377,7 +377,7 @@ fn every_limit_of_the_gate_breaks_for_every_load_and_for_one_guest_alone() {
             },
             GateMeasure::P99,
             "steady",
-            Some("tile-002-web"),
+            None,
         ),
         (
             "errors of one guest",
@@ -696,6 +696,19 @@ fn the_cost_is_the_ratio_of_guests_to_their_twin_at_the_largest_common_step() {
         "{}",
         cost.sentence
     );
+}
+
+#[test]
+fn only_where_a_count_broke_are_guests_said_to_be_at_their_capacity() {
+    let said = |third: f64| {
+        let mut run = ladder(&[Kvm, Native], &[1, 2, 3]).at(3, all_slow(third));
+        let search = Search { from: 1, limit: 3, guess: 2, within: None, twin: true, memory_end: None };
+        run.plan.search = Some(search);
+        run.judged().cost.unwrap().sentence
+    };
+    let edge = "the guests are at their capacity";
+    assert!(said(90.0).contains(edge), "{}", said(90.0));
+    assert!(!said(20.0).contains(edge), "{}", said(20.0));
 }
 
 #[test]

@@ -320,6 +320,32 @@ fn a_side_that_fails_quickly_is_worse_however_fast_it_is() {
 }
 
 #[test]
+fn a_side_that_fails_less_and_is_slower_is_neither_better_nor_worse() {
+    let judged = open_loop(12, 1.5).on(SideName::A, failing(0.02)).judged();
+    assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::CannotTell);
+    let both = "No answer: B is better than A in errors of steady at 1 tile: 0 % of B, 2 % of A, and worse in steady p50 at 1 tile: +50.";
+    assert!(judged.sentence.starts_with(both), "{}", judged.sentence);
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+    let reason = "B is better in errors of steady at 1 tile and worse in steady p50 at 1 tile";
+    assert!(judged.verdict.reasons.iter().any(|had| had == reason), "{:?}", judged.verdict.reasons);
+}
+
+#[test]
+fn a_side_that_fails_less_is_not_called_no_worse_in_what_nothing_bounds() {
+    let wild = |repeat: &mut RepeatSummary| {
+        let factor = if repeat.repeat % 2 == 0 { 1.4 } else { 0.9 };
+        for load in &mut repeat.loads {
+            load.latency_ms.p99 = load.latency_ms.p99.map(|p99| p99 * factor);
+        }
+    };
+    let judged = open_loop(12, 1.0).on(SideName::A, failing(0.02)).on(SideName::B, wild).judged();
+    assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::Better, "{}", judged.sentence);
+    let open =
+        "It is not known whether it is worse by more than the margin of 10 % in steady p99 at 1 tile: +";
+    assert!(judged.sentence.contains(open), "{}", judged.sentence);
+}
+
+#[test]
 fn a_side_that_serves_less_of_its_demand_is_worse_and_one_within_the_gate_is_not() {
     for (part, outcome) in [(0.95, ComparisonOutcome::Worse), (0.995, ComparisonOutcome::NoDifference)] {
         let judged = open_loop(12, 1.0)

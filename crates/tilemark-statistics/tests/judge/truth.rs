@@ -115,6 +115,27 @@ fn a_count_whose_only_repeat_missed_the_gate_is_not_called_one_that_holds() {
 }
 
 #[test]
+fn a_count_that_a_guest_failed_at_is_no_end_of_the_capacity_by_p99() {
+    let run = ladder(&[Kvm], &[1, 2, 4, 8, 16, 17]);
+    let run = p99s(p99s(run, 8, &[9.0, 9.5, 10.0, 9.2, 9.8]), 16, &[27.0, 30.0, 33.0, 60.0, 61.0]);
+    let judged = run.at(17, incident(IncidentKind::GuestEnded)).judged();
+    let broke = judged.answer.breaks.as_ref().map(|broke| (broke.tiles, broke.measure));
+    assert_eq!(broke, Some((17, GateMeasure::GuestEnded)), "{}", judged.sentence);
+    assert_eq!(judged.answer.capacity, None);
+}
+
+#[test]
+fn a_count_that_the_answer_leaves_open_is_open_in_its_row() {
+    let run = p99s(ladder(&[Kvm], &[2, 17, 18, 19, 20, 23]), 17, &[11.3, 10.7, 11.0, 11.2, 10.9]);
+    let run = p99s(run, 18, &[11.2, 11.8, 12.0, 11.0, 11.5]);
+    let run = p99s(p99s(run, 19, &[11.3, 11.6, 12.3, 12.5, 12.0]), 20, &[12.4; 5]);
+    let run = p99s(run, 23, &[60.0, 63.0, 66.0, 62.0, 64.0]);
+    let judged = run.without(|repeat, point| point.tiles == 20 && repeat.repeat > 1).judged();
+    assert_eq!((judged.answer.holds, judged.answer.undecided.map(|open| open.from)), (Some(19), Some(20)));
+    assert_eq!(judged.points[4].holds, None, "{}", judged.sentence);
+}
+
+#[test]
 fn the_interval_of_the_count_that_holds_lies_within_the_gate_in_every_trusted_answer() {
     let judged = p99s(ladder(&[Kvm], &[1, 2, 3]), 2, &[30.0, 33.0, 31.0, 29.0, 32.0]);
     let judged = p99s(judged, 3, &[88.0, 92.0, 90.0, 99.0, 80.0]).judged();
