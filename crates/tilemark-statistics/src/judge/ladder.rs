@@ -7,7 +7,7 @@ use tilemark_units::{Bytes, counted};
 use super::gate::GateFinding;
 use super::limit::limit;
 use super::measured::MeasuredPoint;
-use super::survey::{Standing, Step, Survey, is_narrow};
+use super::survey::{Standing, Survey};
 
 /// Virtual processors of a point for each thread given to guests.
 pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
@@ -103,7 +103,11 @@ fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) ->
             .map_or_else(|| broken.and_then(|broken| untried(&steps, held, broken)), |_| None),
         breaks: broken.and_then(|step| broke_by(step, &survey)),
         confidence: survey.confidence(climb.held, climb.broke, by_failure),
-        capacity: broken.and_then(|_| survey.capacity()).map(Into::into),
+        // The law knows p99, and not where a guest or a service fails.
+        capacity: broken
+            .filter(|_| !by_failure)
+            .and_then(|broken| survey.capacity_between(climb.held, broken.point.tiles))
+            .map(Into::into),
         more: None,
         vcpus_per_thread: held.map(|step| vcpus_per_thread(plan, step.point)),
         limit: match (&stopped, memory_ended(plan, held)) {
@@ -131,7 +135,8 @@ impl Climb {
     /// that is undecided below one that holds is no obstacle: more tiles are never easier.
     /// In a search every count between is open; in a ladder, one that was not asked for is untried.
     fn of(steps: &[&MeasuredPoint], survey: &Survey, is_search: bool) -> Self {
-        let standings = standings(steps, survey);
+        let standing = |step: &&MeasuredPoint| (step.point.tiles, survey.standing(step.point.tiles));
+        let standings: Vec<(u32, Standing)> = steps.iter().map(standing).collect();
         let known = standings
             .iter()
             .take_while(|(_, standing)| !matches!(standing, Standing::Breaks | Standing::Unknown));
@@ -152,27 +157,6 @@ impl Climb {
         let undecided = to.filter(|to| is_open && from <= *to).map(|to| Counts { from, to });
         Self { held, broke, undecided }
     }
-}
-
-/// What is said of each count. Where two counts close enough to each other were measured often enough for intervals of their own, they
-/// are the ends of the answer: what the law alone says of others leaves them open. Where those are far apart, the law knows more.
-fn standings(steps: &[&MeasuredPoint], survey: &Survey) -> Vec<(u32, Standing)> {
-    let of = |tiles: u32| &survey.steps[&tiles];
-    let measured = |standing: Standing| {
-        let is_one = move |(_, step): &(&u32, &Step)| step.is_measured && step.standing == standing;
-        survey.steps.iter().filter(is_one).map(|(tiles, _)| *tiles)
-    };
-    let has_ends = match (measured(Standing::Holds).next_back(), measured(Standing::Breaks).next()) {
-        (held, Some(broke)) => held.is_none_or(|held| held < broke) && is_narrow(held, broke),
-        (_, None) => false,
-    };
-    let standing = |tiles: u32| match of(tiles) {
-        Step { standing: Standing::Holds | Standing::Breaks, is_measured: false, .. } if has_ends => {
-            Standing::Undecided
-        }
-        step => step.standing,
-    };
-    steps.iter().map(|step| (step.point.tiles, standing(step.point.tiles))).collect()
 }
 
 /// What broke at a step; the law alone names no guest.

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use tilemark_plan::plan::Backend;
 use tilemark_plan::search::width_allowed;
 use tilemark_record::result::GateMeasure;
 
 use super::gate::{GateFinding, seen};
-use super::law::{Law, Observation, Seen};
+use super::law::{Law, Observation, RUN_TO_RUN, Seen};
 use super::measured::MeasuredPoint;
 use super::tail::upper_half;
 use crate::figure::Figure;
 use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::interval::student_factor;
-use crate::moments::mean;
+use crate::moments::{mean, sample_deviation};
 
 /// Probability from which on the law alone decides of a count that has too few repeats for an interval of its own.
 pub(crate) const SURE: f64 = 0.975;
@@ -43,6 +44,9 @@ pub(crate) struct Step {
     pub(crate) side: f64,
     /// Whether its own intervals decided, and not the law alone.
     pub(crate) is_measured: bool,
+    /// Probability that it holds by its own repeats alone, in this run and in the next, whatever curve leads to it; nothing of fewer
+    /// than an interval needs.
+    own: Option<f64>,
     /// Whether a guest or service failed there.
     pub(crate) is_failure: bool,
 }
@@ -81,8 +85,8 @@ impl Survey {
         let law = Law::through(&observations);
         let step = |(point, (tiles, seen)): (&&MeasuredPoint, &(u32, Vec<Seen>))| {
             let probability = law.as_ref().map(|law| law.holds(f64::from(*tiles)));
-            let side = mean(&seen.iter().filter_map(|seen| side_of(*seen)).collect::<Vec<f64>>());
-            let side = side.unwrap_or(0.0);
+            let sides: Vec<f64> = seen.iter().filter_map(|seen| side_of(*seen)).collect();
+            let side = mean(&sides).unwrap_or(0.0);
             let standing = standing(point, probability, side);
             let is_measured = point.gate.holds().is_some();
             let step = Step {
@@ -91,6 +95,7 @@ impl Survey {
                 tries: (point.kept.len() + point.voided.len()) as u32,
                 side,
                 is_measured,
+                own: holds_by_itself(&sides),
                 is_failure: point.gate.is_failure(),
             };
             (*tiles, step)
@@ -99,10 +104,46 @@ impl Survey {
         Self { backend: points[0].point.backend, law, steps }
     }
 
-    /// Probability that the largest count that holds is one from `held` to the one below `broke`.
+    /// What the answer says of a count of this ladder. Where two counts close enough to each other were measured often enough for
+    /// intervals of their own, they are the ends of the answer: what the law alone says of others leaves them open. Where those are far
+    /// apart, the law knows more.
+    pub(crate) fn standing(&self, tiles: u32) -> Standing {
+        match self.steps[&tiles] {
+            Step { standing: Standing::Holds | Standing::Breaks, is_measured: false, .. }
+                if self.has_ends() =>
+            {
+                Standing::Undecided
+            }
+            Step { standing, .. } => standing,
+        }
+    }
+
+    fn has_ends(&self) -> bool {
+        let measured = |standing: Standing| {
+            let is_one = move |(_, step): &(&u32, &Step)| step.is_measured && step.standing == standing;
+            self.steps.iter().filter(is_one).map(|(tiles, _)| *tiles)
+        };
+        match (measured(Standing::Holds).next_back(), measured(Standing::Breaks).next()) {
+            (held, Some(broke)) => held.is_none_or(|held| held < broke) && is_narrow(held, broke),
+            (_, None) => false,
+        }
+    }
+
+    /// Probability that the largest count that holds is one from `held` to the one below `broke`: by the law, or by the repeats of these
+    /// two counts alone. A host may run into a wall that no curve of the law has, and two counts that were measured need none.
     pub(crate) fn confidence(&self, held: Option<u32>, broke: Option<u32>, by_failure: bool) -> Option<f64> {
         let broke = broke.filter(|_| !by_failure);
-        self.law.as_ref().map(|law| law.between(held, broke))
+        let by_law = self.law.as_ref().map(|law| law.between(held, broke))?;
+        Some(self.confidence_of_ends(held, broke).map_or(by_law, |by_ends| by_law.max(by_ends)))
+    }
+
+    /// Nothing where one of them is not decided by its own intervals.
+    fn confidence_of_ends(&self, held: Option<u32>, broke: Option<u32>) -> Option<f64> {
+        let own = |tiles: u32| self.steps.get(&tiles).filter(|step| step.is_measured)?.own;
+        let holds = held.map_or(Some(1.0), own)?;
+        let breaks = broke.map_or(Some(1.0), |tiles| own(tiles).map(|holds| 1.0 - holds))?;
+        // Bonferroni: both are right at least so often, however they depend on each other.
+        Some((holds + breaks - 1.0).max(0.0))
     }
 
     /// Whether a guest or service failed at a count.
@@ -145,6 +186,12 @@ impl Survey {
             && self.steps.values().any(|step| step.side <= 0.0);
         self.law.as_ref().filter(|_| on_both).map(Law::capacity)
     }
+
+    /// The same between the ends of an answer: one outside them is that of a curve which does not fit this host.
+    pub(crate) fn capacity_between(&self, held: Option<u32>, broke: u32) -> Option<Figure> {
+        let ends = f64::from(held.unwrap_or(0))..=f64::from(broke);
+        self.capacity().filter(|capacity| ends.contains(&capacity.value))
+    }
 }
 
 /// What the repeats of a count say of the gate. Where a guest alone broke it by errors or by demand that was not served, its p99 says
@@ -153,6 +200,18 @@ fn seen_at(point: &MeasuredPoint) -> Vec<Seen> {
     let seen = seen(point.point, &point.kept);
     let is_by_latency = point.gate.breaks().first().is_none_or(|first| first.measure == GateMeasure::P99);
     if is_by_latency { seen } else { seen.into_iter().map(|_| Seen::Over).collect() }
+}
+
+/// Student's t of the mean, with what may differ from run to run. That is taken as known, so the degrees of freedom are those of Welch
+/// and Satterthwaite for one variance that is estimated and one that is not.
+fn holds_by_itself(sides: &[f64]) -> Option<f64> {
+    let (mean, deviation) = (mean(sides)?, sample_deviation(sides)?);
+    let repeats = sides.len() as f64;
+    let of_mean = deviation.powi(2) / repeats;
+    let all = of_mean + RUN_TO_RUN.powi(2);
+    let degrees = (repeats - 1.0) * (all / of_mean.max(1e-6)).powi(2);
+    let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
+    (sides.len() >= INTERVAL_REPEATS_MIN).then(|| student.cdf(-mean / all.sqrt()))
 }
 
 fn side_of(seen: Seen) -> Option<f64> {
