@@ -170,7 +170,7 @@ pub struct SettingEffect {
     /// Its effect alone, in pairs with nothing set; absent where it did not look real by the design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<MeasureEffect>,
-    /// What fails more with it (B) than with nothing set (A), for sure or perhaps, where it was measured alone: failures decide before
+    /// What fails more with it (B) than without (A), for sure or perhaps: alone, or else by the design. Failures decide before
     /// speed. Records before this field have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureComparison>,

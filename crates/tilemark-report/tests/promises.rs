@@ -236,7 +236,7 @@ fn with_screening() -> Report {
         outcome,
     };
     let failure = FailureComparison {
-        name: "errors of rack7 at 1 tile".to_owned(),
+        name: "errors of rack7".to_owned(),
         a: 0.0,
         b: 0.02,
         p: Some(0.001),
@@ -296,7 +296,7 @@ fn which_settings_pay_is_one_table_with_effects_intervals_and_the_claim_before_t
             "all that looked better",
             "vm.swappiness, smt",
             "kvm.nx (rack7 has no kvm)",
-            "rack7.harm = 10: errors of rack7 at 1 tile 2.00 % with it, 0 % without",
+            "rack7.harm = 10: errors of rack7 2.00 % with it, 0 % without",
         ] {
             assert!(table.replace('\u{202f}', " ").contains(wanted), "{wanted}: {table}");
         }

@@ -751,13 +751,13 @@ mod tests {
         assert_eq!(setting(&found), "vm.x = 1 (p50 -10 %)");
         found.outcome = SettingOutcome::Harms;
         found.failures.push(FailureComparison {
-            name: "errors of web at 1 tile".to_owned(),
+            name: "errors of web".to_owned(),
             a: 0.0,
             b: 0.02,
             p: Some(0.001),
             outcome: ComparisonOutcome::Worse,
         });
-        assert_eq!(setting(&found), "vm.x = 1 (errors of web at 1 tile: 2 % with it, 0 % without)");
+        assert_eq!(setting(&found), "vm.x = 1 (errors of web: 2 % with it, 0 % without)");
     }
 
     #[test]

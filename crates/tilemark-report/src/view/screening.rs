@@ -84,7 +84,7 @@ fn outcome(setting: &SettingEffect) -> String {
     }
 }
 
-/// `vm.x = 1: errors of web at 1 tile 2 % with it, 0 % without`.
+/// `vm.x = 1: errors of web 2 % with it, 0 % without`.
 fn failures(setting: &SettingEffect) -> Vec<String> {
     let of = |failure: &FailureComparison| {
         let (with, without) = (percent(failure.b), percent(failure.a));

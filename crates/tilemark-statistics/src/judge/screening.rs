@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use tilemark_plan::plan::Plan;
 use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::{Screened, ScreenedSetting};
-use tilemark_record::result::{FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome};
+use tilemark_record::result::{
+    ComparisonOutcome, FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome,
+};
 use tilemark_record::summary::RepeatSummary;
 
 use super::blocks::{FigureOf, figures, serves, whole_blocks};
 use super::cost::{p50, p99, throughput};
 use super::measured::MeasuredPoint;
-use super::side_failures::at_step;
+use super::side_failures::{at_step, fails};
 use super::sides::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Pairing, SideStep, failure_comparison};
 use crate::compare::{BetterWhen, Change, Measure, Rank, SideComparison, SideVerdict, compare_sides};
 use crate::failures::FailureChange;
 use crate::figure::Missing;
+use crate::fisher::fisher_exact;
 use crate::holm::holm;
 use crate::screening::{Effects, PairOfRows, SCREENING_LEVEL, effects, smallest_effect_found};
 
@@ -39,10 +42,10 @@ pub fn to_confirm(plan: &Plan, repeats: &[RepeatSummary]) -> ToConfirm {
     for setting in screening.settings {
         let real = setting.screened.iter().filter(|effect| looks_real(effect)).map(is_gain);
         let gains: Vec<bool> = real.collect();
-        if gains.is_empty() {
+        if gains.is_empty() && setting.failures.is_empty() {
             continue;
         }
-        if gains.iter().all(|gain| *gain) {
+        if gains.iter().all(|gain| *gain) && setting.failures.is_empty() {
             found.paid.push(setting.key.clone());
         }
         found.real.push(setting.key);
@@ -90,9 +93,14 @@ pub(crate) fn screening(
     let alone = |key: &str| confirmed(plan, measured, &measures, headline, &Screened::Alone(key.to_owned()));
     let settings = screening.settings.iter().zip(by_design).map(|(setting, screened)| {
         let alone = alone(&setting.key);
+        let failures = match &alone {
+            Some(alone) => more_failures(alone),
+            None => failures_by_design(&setting.key, screening.settings.len(), measured),
+        };
         let outcome = match &alone {
             Some(alone) => outcome_alone(alone),
-            None => outcome_by_design(&screened),
+            None if failures.is_empty() => outcome_by_design(&screened),
+            None => SettingOutcome::CannotTell,
         };
         SettingEffect {
             key: setting.key.clone(),
@@ -101,7 +109,7 @@ pub(crate) fn screening(
             claim: setting.claim.clone(),
             screened,
             confirmed: alone.as_ref().map(of_comparison).unwrap_or_default(),
-            failures: alone.as_ref().map(more_failures).unwrap_or_default(),
+            failures,
             outcome,
         }
     });
@@ -255,10 +263,35 @@ fn of_comparison(comparison: &SideComparison) -> Vec<MeasureEffect> {
     comparison.changes.iter().map(of).collect()
 }
 
+/// Repeats of the design that fail, with a setting and without it, where those with it fail more often by Fisher's exact test
+/// (Bonferroni over the settings): what confirms it alone will say in what.
+fn failures_by_design(key: &str, settings: usize, measured: &[MeasuredPoint]) -> Vec<FailureComparison> {
+    let count = |is_on: bool| {
+        let of = |point: &&MeasuredPoint| point.point.host.setting.contains_key(key) == is_on;
+        let points = rows(measured).filter(|point| point.counts).filter(of);
+        points.fold((0_u64, 0_u64), |(failed, all), point| {
+            let fails = point.kept.iter().filter(|repeat| fails(point.point, repeat)).count();
+            (failed + fails as u64, all + point.kept.len() as u64)
+        })
+    };
+    let ((off, of_off), (on, of_on)) = (count(false), count(true));
+    let share = |failed: u64, all: u64| failed as f64 / all.max(1) as f64;
+    let (a, b, p) = (share(off, of_off), share(on, of_on), fisher_exact(off, of_off, on, of_on));
+    let is_more = b > a && p * (settings as f64) < SCREENING_LEVEL;
+    let name = "repeats that fail, by the design".to_owned();
+    let found = FailureComparison { name, a, b, p: Some(p), outcome: ComparisonOutcome::CannotTell };
+    is_more.then_some(found).into_iter().collect()
+}
+
 fn more_failures(alone: &SideComparison) -> Vec<FailureComparison> {
     let is_more =
         |failure: &&FailureChange| matches!(failure.verdict, SideVerdict::Worse | SideVerdict::CannotTell);
-    alone.failures.iter().filter(is_more).map(failure_comparison).collect()
+    // The place is that of all settings: `errors of web at 1 tile, settings nothing set`.
+    let without_place = |found: FailureComparison| {
+        let name = found.name.split(" at ").next().unwrap_or_default().to_owned();
+        FailureComparison { name, ..found }
+    };
+    alone.failures.iter().filter(is_more).map(failure_comparison).map(without_place).collect()
 }
 
 /// Of a setting alone, beside nothing set. A tail that may be longer keeps nothing from being called better: the table shows how long.

@@ -1,6 +1,7 @@
 //! What each side failed in: errors, demand that was not served, guests that ended, a gate that broke. It decides before speed.
 
-use tilemark_record::summary::{IncidentKind, LoadFigures, RepeatSummary};
+use tilemark_plan::plan::Point;
+use tilemark_record::summary::{Incident, IncidentKind, LoadFigures, RepeatSummary};
 
 use super::blocks::FigureOf;
 use super::gate::{achieved_fraction, error_fraction, seen};
@@ -56,6 +57,18 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
         }
     }));
     found
+}
+
+/// Whether a repeat fails in what the gate limits besides speed, or in what never happens on a sound side.
+pub(super) fn fails(point: &Point, repeat: &RepeatSummary) -> bool {
+    let gate = &point.gate;
+    let by_load = |load: &LoadFigures| {
+        error_fraction(load).is_some_and(|part| part > gate.errors.get())
+            || achieved_fraction(load).is_some_and(|part| part < gate.achieved.get())
+            || load.completed == 0
+    };
+    let is_known = |incident: &Incident| INCIDENTS.iter().any(|(kind, _)| *kind == incident.kind);
+    repeat.loads.iter().any(by_load) || repeat.incidents.iter().any(is_known)
 }
 
 /// Each step that one side holds by the gate and the other breaks, by the repeats that were beyond the gate by themselves. A few bad

@@ -110,6 +110,31 @@ fn a_setting_that_slows_the_load_by_5_percent_is_found_19_times_of_20_in_a_quart
     }
 }
 
+/// Nothing of its speed changes.
+#[test]
+fn a_setting_with_which_requests_fail_is_confirmed_and_harms() {
+    let mut run = tried(&[], 7);
+    let fail = |run: &mut Run| {
+        for repeat in &mut run.repeats {
+            let is_on = run.plan.points[repeat.point].host.setting.contains_key("setting.3");
+            repeat.loads[0].failed = if is_on { repeat.loads[0].completed / 50 } else { 0 };
+        }
+    };
+    fail(&mut run);
+    let before = found(&run);
+    let of = |found: &result::Screening| found.settings[3].clone();
+    assert_eq!(of(&before).outcome, SettingOutcome::CannotTell, "fails by the design, in no effect");
+    assert_eq!(to_confirm(&run.plan, &run.repeats).real, ["setting.3"]);
+    confirm(&mut run, &[], &mut ChaCha8Rng::seed_from_u64(7));
+    fail(&mut run);
+    let judged = run.judged();
+    let after = judged.screening.unwrap();
+    assert_eq!(of(&after).outcome, SettingOutcome::Harms);
+    assert!(after.settings.iter().all(|other| other.key == "setting.3" || other.failures.is_empty()));
+    let wanted = "1 harms: setting.3 = 1 (errors of disk: 2 % with it, 0 % without)";
+    assert!(judged.sentence.contains(wanted), "{}", judged.sentence);
+}
+
 #[test]
 fn of_settings_that_do_nothing_none_is_named_more_often_than_stated() {
     const TRIES: u64 = 60;
