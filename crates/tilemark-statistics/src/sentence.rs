@@ -47,7 +47,9 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
         && answer.undecided.is_none()
         && answer.limit.resource != LimitResource::LoadGenerator
         && verdict.status == VerdictStatus::Trusted;
-    let is_memory = answer.limit.resource == LimitResource::Memory && answer.breaks.is_none();
+    // Memory may be short at a count that was measured in vain, too.
+    let memory_end = plan.search.as_ref().and_then(|search| search.memory_end);
+    let is_memory = answer.breaks.is_none() && memory_end.is_some_and(|end| end.tiles == count + 1);
     let last = match (is_memory, most_tried) {
         (true, _) => ", the most that fit into its memory",
         (false, true) => ", the most tried",
@@ -154,7 +156,7 @@ pub(crate) fn across(limit: &Break) -> String {
 
 /// `256 idle guests were ready in 14.2 s and take 16.1 MiB and 0.4 % of a processor each. This is a density, not
 /// a capacity.` Of the most that were measured; nothing where none was.
-pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
+pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option<String> {
     let most = points.iter().filter(|point| point.repeats_kept > 0).max_by_key(|point| point.guests)?;
     let (one, noun) = (most.guests == 1, if most.backend == Backend::Native { "twin" } else { "guest" });
     let mut text = format!("{} idle {noun}{}", most.guests, if one { "" } else { "s" });
@@ -171,7 +173,9 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
     let emulated = plan.host.emulates(most.backend);
     let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
     let (take, each) = if one { ("takes", "") } else { ("take", " each") };
-    Some(format!("{text} {take} {}{each}. This is a density, not a capacity.{marked}", takes.join(" and ")))
+    let doubt = doubt(verdict).map_or_else(String::new, |doubt| format!(" {doubt}"));
+    let takes = takes.join(" and ");
+    Some(format!("{text} {take} {takes}{each}. This is a density, not a capacity.{marked}{doubt}"))
 }
 
 /// `A request of db takes 1.8 times [1.6, 2.1] as long beside files as alone: the largest effect of 12.`

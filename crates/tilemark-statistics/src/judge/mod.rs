@@ -134,7 +134,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         (Some(sides), _) => sides.comparison.sentence.clone(),
         (None, Some(interference)) => sentence::interference(interference, &verdict),
         (None, None) if plan.points.iter().all(|point| point.loads.is_empty()) => {
-            sentence::density(plan, &points)
+            sentence::density(plan, &points, &verdict)
                 .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict))
         }
         (None, None) if survey.is_none() => sentence::messages(plan, &points, &answer, &verdict)

@@ -3,12 +3,14 @@
 use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
-    Hardware, Search,
+    Hardware, MemoryEnd, Search,
 };
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
 use tilemark_statistics::judge::{Judgement, Known};
+
+use tilemark_units::Bytes;
 
 use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
 
@@ -649,6 +651,10 @@ fn a_scenario_without_load_is_a_density_and_no_capacity() {
         judged.sentence
     );
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+    let stolen = of_scenario(&text.replace("repeats = 1", "repeats = 3"), &[16]);
+    let stolen = stolen.at(16, |repeat| repeat.host.processor.steal = 0.3 * f64::from(repeat.repeat - 1));
+    let sentence = stolen.judged().sentence;
+    assert!(sentence.contains(" This is a density, not a capacity. Not trusted: "), "{sentence}");
 }
 
 #[test]
@@ -709,6 +715,21 @@ fn only_where_a_count_broke_are_guests_said_to_be_at_their_capacity() {
     let edge = "the guests are at their capacity";
     assert!(said(90.0).contains(edge), "{}", said(90.0));
     assert!(!said(20.0).contains(edge), "{}", said(20.0));
+}
+
+#[test]
+fn memory_ends_an_answer_only_where_the_next_count_did_not_fit() {
+    let said = |tiles: u32| {
+        let mut run = ladder(&[Kvm], &[1, 2, 3]).at(3, |repeat| repeat.host.processor.steal = 0.3);
+        run = run.at(3, |repeat| repeat.host.memory_available_min = Some(1 << 20));
+        let size = Bytes::from_gib(1);
+        let memory_end = Some(MemoryEnd { tiles, needed: size, free: size, reserve: size });
+        run.plan.search = Some(Search { from: 1, limit: 9, guess: 2, within: None, twin: false, memory_end });
+        run.judged().sentence
+    };
+    let fit = "2 tiles, the most that fit into its memory";
+    assert!(said(3).contains(fit), "{}", said(3));
+    assert!(!said(4).contains("fit into its memory"), "{}", said(4));
 }
 
 #[test]
