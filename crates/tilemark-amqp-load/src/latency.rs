@@ -166,8 +166,10 @@ struct Sender<'a> {
     shared: &'a Shared<'a>,
     session: Session,
     batch: PublishBatch,
-    /// By second of the measurement.
+    /// By second of the measurement: how late we sent, without the time in which the broker did not read.
     lateness: Vec<Histogram<u64>>,
+    /// When the broker was last seen to read again after it had not; 0 if it always did.
+    reads_since_ns: u64,
 }
 
 impl<'a> Sender<'a> {
@@ -181,7 +183,7 @@ impl<'a> Sender<'a> {
         let message =
             Sample { destination, durable: load.messages.durable, size_bytes: size_bytes(&load.messages) };
         let batch = message.batch(session.frame_max, |stride| (BATCH_BYTES / stride).min(BATCH));
-        Ok(Self { load, shared, session, batch, lateness: by_second(load) })
+        Ok(Self { load, shared, session, batch, lateness: by_second(load), reads_since_ns: 0 })
     }
 
     fn run(mut self, schedule: Schedule) -> Result<Sent, LoadError> {
@@ -219,7 +221,8 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Sends what is due. When the broker does not read, this waits, and what becomes due meanwhile is late, not skipped.
+    /// Sends what is due. When the broker does not read, this waits, and what becomes due meanwhile is not skipped: that it waited is in
+    /// its latency, and not in our lateness.
     fn send(&mut self, first: u64, count: u64, schedule: Schedule) -> Result<(), LoadError> {
         for (index, sequence) in (first..first + count).enumerate() {
             Stamp { run: self.shared.run, publisher: 0, sequence }.write(self.batch.body_mut(index));
@@ -235,9 +238,9 @@ impl<'a> Sender<'a> {
                     let now = now_ns();
                     let whole = (done / self.batch.stride()) as u64;
                     for sequence in first + recorded..first + whole {
+                        let could_be_sent_ns = schedule.intended_ns(sequence).max(self.reads_since_ns);
                         if let Some(second) = second_mut(&mut self.lateness, schedule, sequence) {
-                            second
-                                .saturating_record(now.saturating_sub(schedule.intended_ns(sequence)).max(1));
+                            second.saturating_record(now.saturating_sub(could_be_sent_ns).max(1));
                         }
                     }
                     recorded = whole;
@@ -248,6 +251,7 @@ impl<'a> Sender<'a> {
                 }
                 Moved::WouldBlock => {
                     self.session.wait(PollFlags::IN | PollFlags::OUT, Duration::from_millis(100))?;
+                    self.reads_since_ns = now_ns();
                     self.look_for_complaints()?;
                     self.shared.check_running()?;
                 }

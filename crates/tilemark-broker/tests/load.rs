@@ -228,6 +228,10 @@ fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
     let waited: u64 =
         report.histograms.iter().map(|second| second.count_between(249_000_000, u64::MAX)).sum();
     assert!(waited >= 500, "{waited} messages waited");
+    // It was not us who were late.
+    let late: u64 =
+        report.lateness_histograms.iter().map(|second| second.count_between(249_000_000, u64::MAX)).sum();
+    assert!(late < waited / 4, "{late} of {waited} messages that waited are said to be sent late");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) const POSTGRESQL: Target = Target {
 
 /// The first byte says what the client wants and how far the server behaves: an input whose server must say all of a log-in right
 /// before anything of ours is reached would rarely get there.
-fn take(engine: Engine, server: &'static Server, greeting: fn(Wanted) -> Vec<Vec<u8>>, bytes: &[u8]) {
+fn take(engine: Engine, server: &Server, greeting: fn(Wanted) -> Vec<Vec<u8>>, bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let wanted = Wanted::of(first % 4);
     let behaves = first & 0x80 == 0;

@@ -5,7 +5,9 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     sync::{Mutex, PoisonError},
+    thread,
 };
+use tilemark_agent_protocol::LoadJob;
 
 /// The clocks of the threads of one load.
 #[derive(Debug, Default)]
@@ -43,6 +45,12 @@ impl ThreadClock {
     }
 }
 
+/// Processors that the threads of a load share: its own, or where it has none, as in a guest, all.
+pub(crate) fn processors(job: &LoadJob) -> usize {
+    let all = || thread::available_parallelism().map_or(1, usize::from);
+    if job.processors.is_empty() { all() } else { job.processors.len() }
+}
+
 /// How busy threads were that share some processors, as a part of the time: the busiest of them by itself, or all
 /// together where they fill the processors that they share.
 pub(crate) fn busy(
@@ -68,7 +76,6 @@ pub(crate) fn busy(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread;
 
     fn used(threads: &[u64]) -> BTreeMap<u32, Vec<u64>> {
         BTreeMap::from([(0, threads.to_vec())])

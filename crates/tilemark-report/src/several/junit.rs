@@ -124,45 +124,55 @@ fn cases(first: &ComparedSide, side: &ComparedSide, against: &Against) -> Vec<Ca
     let doubt = doubt(against);
     let mut cases = vec![Case {
         name: "verdict".to_owned(),
-        came: came(comparison.outcome, doubt.as_deref(), &comparison.sentence),
+        came: came(comparison.outcome, doubt.as_ref(), &comparison.sentence),
         figures: comparison.sentence.clone(),
     }];
-    let gates = gates(first, side, comparison, doubt.as_deref());
+    let gates = gates(first, side, comparison, doubt.as_ref());
     let is_gate = |failure: &&FailureComparison| gates.iter().any(|gate| gate.name == failure.name);
     let failures = comparison.failures.iter().filter(|failure| !is_gate(failure));
-    let failures: Vec<Case> = failures.map(|failure| failure_case(failure, doubt.as_deref())).collect();
+    let failures: Vec<Case> = failures.map(|failure| failure_case(failure, doubt.as_ref())).collect();
     cases.extend(gates);
     cases.extend(failures);
-    cases.extend(comparison.measures.iter().map(|measure| measure_case(measure, doubt.as_deref())));
+    cases.extend(comparison.measures.iter().map(|measure| measure_case(measure, doubt.as_ref())));
     cases
 }
 
-/// Why a side that looks worse is not called so, where the comparison as a whole has no answer.
-fn doubt(against: &Against) -> Option<String> {
-    let Against { comparison, verdict } = against;
-    match (verdict.status, comparison.outcome) {
-        (_, ComparisonOutcome::DiffersBetweenRuns | ComparisonOutcome::CannotTell) => {
-            Some(comparison.sentence.clone())
-        }
-        (VerdictStatus::NotTrusted | VerdictStatus::CannotTell, _) => {
-            Some(format!("not trusted: {}", verdict.reasons.join("; ")))
-        }
-        (VerdictStatus::Trusted, _) => None,
-    }
+/// Why a case is skipped that would have failed, or passed.
+struct Doubt {
+    why: String,
+    /// Whether the figures themselves are not trusted: they acquit nobody either.
+    is_distrust: bool,
 }
 
-fn came(outcome: ComparisonOutcome, doubt: Option<&str>, why_not: &str) -> Came {
+fn doubt(against: &Against) -> Option<Doubt> {
+    let Against { comparison, verdict } = against;
+    let not_trusted = format!("not trusted: {}", verdict.reasons.join("; "));
+    let (why, is_distrust) = match (verdict.status, comparison.outcome) {
+        (VerdictStatus::NotTrusted, _) => (not_trusted, true),
+        (_, ComparisonOutcome::DiffersBetweenRuns | ComparisonOutcome::CannotTell) => {
+            (comparison.sentence.clone(), false)
+        }
+        (VerdictStatus::CannotTell, _) => (not_trusted, false),
+        (VerdictStatus::Trusted, _) => return None,
+    };
+    Some(Doubt { why, is_distrust })
+}
+
+fn came(outcome: ComparisonOutcome, doubt: Option<&Doubt>, why_not: &str) -> Came {
     match (outcome, doubt) {
         (ComparisonOutcome::Worse, None) => Came::Failed,
-        (ComparisonOutcome::Worse, Some(doubt)) => Came::Skipped(doubt.to_owned()),
+        (ComparisonOutcome::Worse, Some(doubt)) => Came::Skipped(doubt.why.clone()),
+        (ComparisonOutcome::Better | ComparisonOutcome::NoDifference, Some(doubt)) if doubt.is_distrust => {
+            Came::Skipped(doubt.why.clone())
+        }
         (ComparisonOutcome::Better | ComparisonOutcome::NoDifference, _) => Came::Passed,
-        (ComparisonOutcome::CannotTell | ComparisonOutcome::DiffersBetweenRuns, _) => {
-            Came::Skipped(doubt.unwrap_or(why_not).to_owned())
+        (ComparisonOutcome::CannotTell | ComparisonOutcome::DiffersBetweenRuns, doubt) => {
+            Came::Skipped(doubt.map_or(why_not, |doubt| &doubt.why).to_owned())
         }
     }
 }
 
-fn failure_case(failure: &FailureComparison, doubt: Option<&str>) -> Case {
+fn failure_case(failure: &FailureComparison, doubt: Option<&Doubt>) -> Case {
     let p = failure.p.map(|p| format!(", p = {}", three(p))).unwrap_or_default();
     let figures = format!(
         "{}: {} of B, {} of A{p}: {}",
@@ -175,7 +185,7 @@ fn failure_case(failure: &FailureComparison, doubt: Option<&str>) -> Case {
 }
 
 /// A measure that does not decide is shown and never fails.
-fn measure_case(measure: &MeasureComparison, doubt: Option<&str>) -> Case {
+fn measure_case(measure: &MeasureComparison, doubt: Option<&Doubt>) -> Case {
     let signed = |value: f64| format!("{} %", change(value));
     let interval = measure.change.low.zip(measure.change.high);
     let interval = interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
@@ -204,7 +214,7 @@ fn gates(
     first: &ComparedSide,
     side: &ComparedSide,
     comparison: &Comparison,
-    doubt: Option<&str>,
+    doubt: Option<&Doubt>,
 ) -> Vec<Case> {
     let result = first.results.first();
     // Those of a native twin are no answer of the run.
@@ -227,7 +237,7 @@ fn gates(
                 let why = "A holds and B breaks the gate, and the judge has not compared them".to_owned();
                 Case { name, came: Came::Skipped(why), figures }
             }
-            None => Case { name, came: Came::Passed, figures },
+            None => Case { name, came: came(ComparisonOutcome::NoDifference, doubt, ""), figures },
         })
     };
     points.filter_map(case).collect()
@@ -256,4 +266,22 @@ fn held(side: &ComparedSide, step: &PointResult) -> Option<bool> {
 fn place(point: &PointResult) -> String {
     let tiles = format!("at {}", counted(point.tiles, "tile"));
     point.vary.iter().fold(tiles, |text, (name, value)| format!("{text}, {name} {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_trusted_passes_nothing() {
+        let doubt = |is_distrust| Doubt { why: "not trusted: steal".to_owned(), is_distrust };
+        for outcome in [ComparisonOutcome::Better, ComparisonOutcome::NoDifference] {
+            assert!(matches!(came(outcome, None, ""), Came::Passed));
+            // Another measure has no answer: this one has.
+            assert!(matches!(came(outcome, Some(&doubt(false)), ""), Came::Passed));
+            assert!(
+                matches!(came(outcome, Some(&doubt(true)), ""), Came::Skipped(why) if why.contains("steal"))
+            );
+        }
+    }
 }

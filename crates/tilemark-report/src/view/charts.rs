@@ -8,8 +8,9 @@ use crate::number::change;
 use crate::published::PublishedScaling;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use tilemark_plan::scenario::Gate;
 use tilemark_record::{
-    result::{Comparison, LatencyMs, PointResult},
+    result::{Break, Comparison, Figure, LatencyMs, PointResult},
     summary::ProcessorFigures,
 };
 
@@ -255,8 +256,7 @@ pub(crate) fn charts<'a>(view: &View, sections: &'a [Section]) -> Charts<'a> {
     let steps = view.steps();
     let headline = view.headline().to_owned();
     let drawn = view.drawn();
-    let gate =
-        view.report.plan.points.first().map(|point| &point.gate).unwrap_or(&view.report.plan.scenario.gate);
+    let gate = gate(view);
     Charts {
         axis: view.axis_words(),
         loads: view.loads(),
@@ -304,6 +304,24 @@ fn lines(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<Line> {
     lines
 }
 
+fn gate<'a>(view: &View<'a>) -> &'a Gate {
+    view.report.plan.points.first().map_or(&view.report.plan.scenario.gate, |point| &point.gate)
+}
+
+/// What a load's point is at a step that something else breaks. A failure that is no load's, as memory that ran out, is drawn at the main
+/// load; any other load is within the gate only if its whole interval is.
+fn beside_a_break(broke: &[Break], headline: bool, p99: Option<&Figure>, p99_max: f64) -> Outcome {
+    let is_of_no_load = broke.iter().any(|one| one.load.is_empty());
+    let within = |figure: &Figure| figure.high.unwrap_or(figure.value) <= p99_max;
+    if headline && is_of_no_load {
+        Outcome::Breaks
+    } else if p99.is_none_or(within) {
+        Outcome::Holds
+    } else {
+        Outcome::Undecided
+    }
+}
+
 fn line(view: &View, group: &Group, load: &str, steps: &[String]) -> Line {
     let headline = load == view.headline();
     let name = match (group.kind, headline) {
@@ -324,9 +342,11 @@ fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) ->
     let result = point.loads.iter().find(|other| other.name == load);
     let figure = if headline { p99(point) } else { result.and_then(load_p99) };
     let broken = point.broke.iter().find(|broke| broke.load == load);
-    // Another load than the one that breaks is within the gate.
     let outcome = match Outcome::of(view, point) {
-        Outcome::Breaks if broken.is_none() && !point.broke.is_empty() => Outcome::Holds,
+        Outcome::Breaks if broken.is_none() && !point.broke.is_empty() => {
+            let p99_max = gate(view).p99.as_milliseconds();
+            beside_a_break(&point.broke, headline, figure.as_ref(), p99_max)
+        }
         outcome => outcome,
     };
     LinePoint {
@@ -469,5 +489,35 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         percentiles: [p50, p90, p99, p999, max],
         pss_mib: point.pss_mib_per_guest,
         memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_record::result::GateMeasure;
+
+    #[test]
+    fn a_point_beside_a_break_holds_only_by_its_own_interval() {
+        let broke = |load: &str| Break {
+            tiles: 4,
+            measure: GateMeasure::OutOfMemory,
+            value: 1.0,
+            low: None,
+            high: None,
+            load: load.to_owned(),
+            guest: None,
+            second: None,
+            detail: None,
+        };
+        let of = |load: &str, headline, value, high| {
+            let figure = Figure { value, low: None, high, n_repeats: 5 };
+            beside_a_break(&[broke(load)], headline, Some(&figure), 50.0)
+        };
+        assert_eq!(of("", true, 20.0, Some(22.0)), Outcome::Breaks, "memory ran out");
+        assert_eq!(of("", false, 20.0, Some(22.0)), Outcome::Holds);
+        assert_eq!(of("disk", true, 20.0, Some(22.0)), Outcome::Holds);
+        assert_eq!(of("disk", true, 60.0, Some(90.0)), Outcome::Undecided);
+        assert_eq!(of("disk", true, 40.0, Some(90.0)), Outcome::Undecided);
     }
 }

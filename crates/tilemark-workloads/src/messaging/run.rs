@@ -9,7 +9,7 @@ use super::{
     stage::{Actor, Message, Part},
 };
 use crate::{
-    clocks::busy,
+    clocks::{busy, processors},
     engine::LoadFailure,
     start_line::{StartLine, Starter},
 };
@@ -208,7 +208,7 @@ impl RunningLoads<'_> {
             }
             if let Some((earlier, at)) = &before {
                 let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
-                let fraction = busy(earlier, &used, elapsed_ns, self.job.processors.len());
+                let fraction = busy(earlier, &used, elapsed_ns, processors(self.job));
                 events(LoadEvent::Busy { second: second - 1, fraction });
             }
             before = Some((used, now));

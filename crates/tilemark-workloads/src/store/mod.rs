@@ -5,7 +5,7 @@ mod found;
 mod seconds;
 
 use crate::{
-    clocks::{ThreadClocks, busy},
+    clocks::{ThreadClocks, busy, processors},
     engine::LoadFailure,
     start_line::{StartLine, Starter},
 };
@@ -179,10 +179,9 @@ struct BusySeconds {
 
 impl BusySeconds {
     fn beginning(job: &LoadJob, now: Instant) -> Self {
-        let all = thread::available_parallelism().map_or(1, usize::from);
         Self {
             start: now + job.warmup.get(),
-            processors: if job.processors.is_empty() { all } else { job.processors.len() },
+            processors: processors(job),
             seconds: u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX),
             next: 0,
             before: None,
