@@ -10,9 +10,10 @@ use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
     mount::{UnmountFlags, unmount},
     process::pivot_root,
+    stdio::dup2_stdin,
 };
 use std::{
-    fs,
+    fs::{self, File},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), AgentEr
     let orders = Orders::parse(arguments)?;
     let channel = take_handed(SOCKET_NUMBER).map_err(step("take the handed socket"))?;
     prepare_root(&orders)?;
+    own_input()?;
     let twin = Twin { channel, power: power::serve()?, walls: Walls::of_services()? };
     let ended = first_process::serve_and_reap("serve-socket", Some(twin));
     first_process::report(&ended);
@@ -110,6 +112,12 @@ fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
     identity::machine_id_in_memory()?;
     mounts::close_kernel_file_systems()?;
     namespace::own_view_of_groups().map_err(step("part its view of control groups from the host's"))
+}
+
+/// Leaves the host's /dev/null, which came as the input: through a descriptor its mode and owner could be changed on the host.
+fn own_input() -> Result<(), AgentError> {
+    let own = File::open("/dev/null").map_err(step("open /dev/null"))?;
+    dup2_stdin(own).map_err(step("take its own /dev/null as input"))
 }
 
 fn device_number(disk: &Path) -> Result<u64, AgentError> {

@@ -56,6 +56,12 @@ works "the kernel's messages" dmesg
 [ "$(cat /proc/self/cgroup)" = "0::/" ] || grep -q '^0::/$' /proc/self/cgroup || reached "names of groups: $(tail -n 1 /proc/self/cgroup)"
 works "memory of process 1" head -c 1 /proc/1/mem
 works "files of process 1" readlink /proc/1/fd/0
+# Devices of another file system than /dev, by descriptors that processes were handed: their mode is the host's.
+for descriptor in /proc/[0-9]*/fd/*; do
+    [ -c "$descriptor" ] || [ -b "$descriptor" ] || continue
+    [ "$(stat -L -c %d "$descriptor")" = "$(stat -c %d /dev)" ] && continue
+    works "mode of $descriptor, $(readlink "$descriptor")" chmod "$(stat -L -c %a "$descriptor")" "$descriptor"
+done
 works "priority" nice -n -5 sh -c '[ "$(nice)" -lt 0 ]'
 works "real time" chrt -f 1 /bin/true
 works "host name" hostname other

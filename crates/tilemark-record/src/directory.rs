@@ -196,21 +196,31 @@ impl RunDirectory {
         }
         self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })?;
         // A further session has come to its end: nobody restores what was before. What stays of it harms nothing.
-        let _ = fs::remove_dir_all(self.path.join(BEFORE));
+        let _ = fs::remove_dir_all(self.before());
         Ok(())
+    }
+
+    /// The folder of what a further session changes, without the slash at its end: with that a link in its place would be followed.
+    fn before(&self) -> PathBuf {
+        self.path.join(BEFORE.trim_end_matches('/'))
     }
 
     /// Opens a closed record for further repeats. Until it is closed again it has no manifest, so it says that it is unfinished, also
     /// after a crash. What the further session will change is kept in `before`, for [`RunDirectory::restore`].
     ///
     /// # Errors
-    /// When it is not closed, another run has it open, or a file cannot be copied.
+    /// When it is not closed, another run has it open, a file cannot be copied, or something in it is neither a file nor a folder: a
+    /// session writes below its folders, and a link would lead elsewhere.
     pub fn reopen(&self) -> Result<Reopened, RecordError> {
         let lock = self.lock()?;
         if !self.is_closed() {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }
-        let before = self.path.join(BEFORE);
+        if let Some(path) = files_below(&self.path)?.into_iter().find(|path| !is_plain(path)) {
+            let what = "it is no plain file; remove it to continue this record".to_owned();
+            return Err(RecordError::Damaged { path, what });
+        }
+        let before = self.before();
         let write_error = |source| RecordError::Write { path: before.clone(), source };
         if before.exists() {
             // Of an older session, which was closed.
@@ -228,8 +238,8 @@ impl RunDirectory {
 
     /// Whether a session that continued this record never came to its end. It may still be under way.
     pub fn is_half_continued(&self) -> bool {
-        // A link could lead to files that are not of this record. With a slash at its end it would be followed.
-        let before = self.path.join(BEFORE.trim_end_matches('/'));
+        // A link could lead to files that are not of this record.
+        let before = self.before();
         let is_folder = fs::symlink_metadata(&before).is_ok_and(|found| found.is_dir());
         !self.is_closed() && is_folder && before.join(MANIFEST).exists()
     }
@@ -505,6 +515,10 @@ fn remove_empty_folders(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_plain(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
 fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {

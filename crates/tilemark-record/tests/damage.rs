@@ -118,10 +118,12 @@ fn what_is_written_or_restored_never_leaves_the_record_through_a_link() {
     fs::write(outside.join("precious"), "precious").unwrap();
     let link = |name: &str, to: &Path| std::os::unix::fs::symlink(to, directory.path().join(name)).unwrap();
     // The name that a file had before it was renamed into its place: it could be known before.
-    link(&format!(".report.html.{}.aside", std::process::id()), &outside.join("precious"));
+    let aside = format!(".report.html.{}.aside", std::process::id());
+    link(&aside, &outside.join("precious"));
     fs::remove_file(directory.path().join("report.html")).unwrap();
     link("report.html", &outside.join("precious"));
     directory.write_text("report.html", "<p>drawn again").unwrap();
+    fs::remove_file(directory.path().join(aside)).unwrap();
     drop(directory.reopen().unwrap());
     link("points", &outside);
     assert!(directory.restore().unwrap());
@@ -130,6 +132,26 @@ fn what_is_written_or_restored_never_leaves_the_record_through_a_link() {
     fs::rename(directory.path().join("manifest.json"), outside.join("manifest.json")).unwrap();
     link("before", &outside);
     assert!(!directory.is_half_continued(), "the documents from before are of another folder");
+}
+
+#[test]
+fn a_record_with_links_is_not_continued_and_nothing_behind_them_is_touched() {
+    for name in ["before", "guests", "points/00", "console.log"] {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = closed_record(folder.path());
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("precious"), "precious").unwrap();
+        let link = directory.path().join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = fs::remove_dir_all(&link);
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        let refused = directory.reopen().unwrap_err();
+        assert!(refused.to_string().contains(name) && directory.is_closed(), "{refused}");
+        // It is closed again by nobody; were it, nothing would go with the link.
+        directory.close().unwrap_or_default();
+        assert_eq!(fs::read_to_string(outside.join("precious")).unwrap(), "precious", "{name}");
+    }
 }
 
 #[test]

@@ -101,6 +101,10 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// an image that shares a terminal with a shell of the host would command that shell.
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
+/// Requests to loop devices (linux/loop.h: 0x4c00 to 0x4cff). Whoever may write a disk of its own could take from its loop device what
+/// unbinds it with its last user, and it would outlive the run.
+const LOOPS: (u64, u64) = (0xff00, 0x4c00);
+
 /// The kinds of sockets that services use. Others know no network namespace (vsock), or make the host load a module.
 const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
@@ -233,8 +237,10 @@ fn denied(
     rules.insert(libc::SYS_clone, any.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_socket, vec![SeccompRule::new(none_of?)?]);
     let typing = TYPING.map(|request| SeccompCondition::new(1, Width::Dword, Is::Eq, request));
-    let typing = typing.into_iter().map(|condition| SeccompRule::new(vec![condition?]));
-    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    let loops = SeccompCondition::new(1, Width::Dword, Is::MaskedEq(LOOPS.0), LOOPS.1);
+    let requests = typing.into_iter().chain([loops]);
+    let requests = requests.map(|condition| SeccompRule::new(vec![condition?]));
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     program(rules, libc::EPERM)
 }
 
@@ -302,6 +308,20 @@ mod tests {
         let script = "perl -e 'ioctl(STDIN, 0x5412, my $letter = \"a\"); exit($! == 1 ? 7 : 8)' </dev/null";
         if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
             assert_eq!(ended, Ended::Exited(7));
+        }
+    }
+
+    #[test]
+    fn nobody_behind_walls_changes_a_loop_device() {
+        // Elsewhere the answer would be that this is no such device (LOOP_SET_STATUS64, LOOP_CLR_FD, LOOP_CONFIGURE).
+        for request in ["0x4c04", "0x4c01", "0x4c0a"] {
+            let script =
+                format!("perl -e 'ioctl(STDIN, {request}, my $flags = 0); exit($! == 1 ? 7 : 8)' </dev/null");
+            for walls in [Walls::of_services(), Walls::of_monitor()] {
+                if let Some(ended) = behind(walls.unwrap(), &format!("exec {script}")) {
+                    assert_eq!(ended, Ended::Exited(7), "{request}");
+                }
+            }
         }
     }
 

@@ -5,7 +5,13 @@
 //! ```
 //! It is plain text at any moment, so that a person can read it while the guest runs and after the engine was killed.
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use rustix::fs::OFlags;
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+};
 
 /// So many bytes of a console's beginning and of its end are kept.
 pub(super) const KEPT: u64 = 1 << 20;
@@ -25,9 +31,16 @@ pub(super) struct ConsoleFile {
 }
 
 impl ConsoleFile {
-    /// Makes the file, empty.
+    /// Makes the file, empty. One that is a link is refused.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut options = File::options();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let file = options.open(path)?;
         Ok(Self { file, length: 0, left_out: 0, last_from: None })
     }
 

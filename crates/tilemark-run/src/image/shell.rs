@@ -13,11 +13,14 @@ use crate::{
     progress::Listener,
 };
 use rustix::{
+    fs::{Gid, Mode, Stat, Uid, fchmod, fchown, fstat},
     mount::{MountFlags, mount},
     process::Signal,
+    termios::isatty,
 };
 use std::{
     fs, io,
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     thread,
 };
@@ -94,11 +97,34 @@ fn inside(program: &Program, cache: &Path, root: &Path, command: &[String]) -> R
     };
     let spawn =
         spawn().map_err(step("prepare the start"))?.namespaces(namespaces).dies_with_thread(Signal::KILL);
+    let terminals = Terminals::of_caller();
     let child = spawn.start().map_err(|error| {
         Failure::from_error(FailureCode::HostUnfit, &error, "check that root may make namespaces here")
     })?;
-    match child.wait().map_err(step("wait"))? {
+    let ended = child.wait().map_err(step("wait"))?;
+    terminals.restore();
+    match ended {
         Ended::Exited(code) => Ok(code),
         Ended::Signalled(signal) => Ok(SIGNALLED + signal),
+    }
+}
+
+/// The caller's terminals, which the image's programs have as their own: they could open them to all users of the host, and that would
+/// stay.
+struct Terminals(Vec<(BorrowedFd<'static>, Stat)>);
+
+impl Terminals {
+    fn of_caller() -> Self {
+        let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        let terminals = streams.into_iter().filter(|stream| isatty(stream));
+        Self(terminals.filter_map(|stream| Some((stream, fstat(stream).ok()?))).collect())
+    }
+
+    /// Owner and mode as they were found. Whatever the kernel refuses was not changed by the image either.
+    fn restore(&self) {
+        for (stream, found) in &self.0 {
+            let _ = fchown(stream, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)));
+            let _ = fchmod(stream, Mode::from_raw_mode(found.st_mode & 0o7777));
+        }
     }
 }
