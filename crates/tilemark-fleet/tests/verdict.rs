@@ -12,7 +12,7 @@ use tilemark_fleet::{
     End,
     verdict::{self, FleetOutcome, FleetVerdict},
 };
-use tilemark_report::{Colour, FleetHost, Style};
+use tilemark_report::{Colour, FleetHost, Style, redact_drift};
 
 fn made_of(hosts: &[Host], also_asked: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -251,6 +251,98 @@ fn a_host_that_fails_fast_is_out_of_line_however_quick_it_is() {
 }
 
 #[test]
+fn a_host_that_answers_nothing_is_named_though_it_has_no_times() {
+    let mut hosts = hosts(6);
+    hosts[3].errors = 1.0;
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h4"], "{}", found.sentence);
+    assert!(
+        found.sentence.contains("it fails at 4 tiles on kvm where most hold: errors of web: 100.0 %"),
+        "{}",
+        found.sentence
+    );
+}
+
+#[test]
+fn a_host_that_is_slow_and_fails_has_both_in_its_sentence() {
+    let mut hosts = hosts(6);
+    hosts[3] = Host { errors: 0.3, slow: 1.2, ..hosts[3].clone() };
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h4"], "{}", found.sentence);
+    assert!(found.sentence.contains("web p50 +"), "{}", found.sentence);
+    assert!(found.sentence.contains("; it fails at 4 tiles on kvm where most hold"), "{}", found.sentence);
+}
+
+#[test]
+fn hosts_are_not_alike_while_some_fail_and_others_hold() {
+    for from_tiles in [1, 4] {
+        let mut two = hosts(2);
+        for host in &mut two {
+            host.noise = 0.002;
+        }
+        let alike = judged(&two);
+        assert_eq!(alike.verdict, FleetOutcome::Alike, "{} {:?}", alike.sentence, alike.reasons);
+        two[1] = Host { errors: 0.01, from_tiles, ..two[1].clone() };
+        let found = judged(&two);
+        assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+        assert_eq!(found.groups[0].outcome, FleetOutcome::CannotTell);
+        assert_eq!(found.named, [] as [&str; 0]);
+        let said = "h2 fails at 4 tiles on kvm where others hold: errors of web: 1.0 %";
+        assert_eq!(found.reasons, [said]);
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(
+            found.sentence.contains("It is not known whether the hosts are alike."),
+            "{}",
+            found.sentence
+        );
+        assert!(!found.sentence.contains("are alike within"), "{}", found.sentence);
+        let why = "it fails at 4 tiles on kvm where others hold: errors of web: 1.0 %";
+        assert_eq!(host(&found, "h2").why.as_deref(), Some(why));
+        assert_eq!(host(&found, "h1").why.as_deref(), Some("others of its group fail at 4 tiles on kvm"));
+        assert!(found.html().contains(why));
+    }
+}
+
+#[test]
+fn of_ten_hosts_with_five_that_fail_none_is_named_or_called_alike() {
+    for errors in [0.01, 1.0] {
+        let mut hosts = hosts(10);
+        for host in &mut hosts {
+            host.noise = 0.002;
+        }
+        for host in &mut hosts[5..] {
+            *host = Host { errors, from_tiles: 4, ..host.clone() };
+        }
+        let found = judged(&hosts);
+        assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+        assert_eq!(found.named, [] as [&str; 0]);
+        assert!(found.hosts.iter().all(|host| host.outcome != FleetOutcome::Alike), "{}", found.sentence);
+        let said = "5 of 10 hosts fail at 4 tiles on kvm where others hold: h6, h7, h8, h9, h10";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.reasons.iter().any(|reason| reason.contains(said)), "{:?}", found.reasons);
+        let why = host(&found, "h6").why.clone().unwrap();
+        assert!(why.starts_with("it fails at 4 tiles on kvm where others hold"), "{why}");
+    }
+}
+
+#[test]
+fn hosts_that_all_fail_are_compared_below_that_and_where_there_is_nothing_below_it_is_said() {
+    let mut hosts = hosts(6);
+    for host in &mut hosts {
+        *host = Host { noise: 0.002, errors: 0.2, from_tiles: 4, ..host.clone() };
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.groups[0].step.as_deref(), Some("at 1 tile on kvm"));
+    assert_eq!(found.verdict, FleetOutcome::Alike, "{}", found.sentence);
+    for host in &mut hosts {
+        host.from_tiles = 1;
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.verdict, FleetOutcome::Alike, "{}", found.sentence);
+    assert!(found.sentence.contains("All 6 hosts fail at 1 tile on kvm."), "{}", found.sentence);
+}
+
+#[test]
 fn no_host_one_host_and_two_hosts_have_their_own_words() {
     let none = judged(&[]);
     assert_eq!(none.sentence, "0 asked, 0 measured, 0 trusted.");
@@ -337,6 +429,84 @@ fn only_suspects_that_differ_again_are_named() {
     assert_eq!(verdict::to_confirm(&judged(&hosts(3)), 1), None);
 }
 
+/// Six hosts of which h4 fails quickly, measured again with two others; `again` changes those three.
+fn failed_and_again(from_tiles: u32, again: impl Fn(&mut Host)) -> FleetVerdict {
+    let mut first = hosts(6);
+    first[3] = Host { errors: 0.3, from_tiles, ..first[3].clone() };
+    let folder = made_of(&first, &[]);
+    let found = verdict::of(folder.path()).unwrap();
+    assert_eq!(found.named, ["h4"], "{}", found.sentence);
+    let chosen = verdict::to_confirm(&found, 7).unwrap();
+    let mut hosts: Vec<Host> = first.into_iter().filter(|host| chosen.order.contains(&host.name)).collect();
+    assert_eq!(hosts.len(), 3);
+    for host in &mut hosts {
+        host.seed += 100;
+        again(host);
+    }
+    let again = made_of(&hosts, &[]);
+    verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap()
+}
+
+#[test]
+fn a_host_that_fails_again_is_confirmed() {
+    for (from_tiles, errors) in [(1, 0.3), (4, 0.3), (4, 1.0)] {
+        let found = failed_and_again(from_tiles, |host| {
+            if host.name == "h4" {
+                host.errors = errors;
+            }
+        });
+        assert_eq!(found.named, ["h4"], "{} {:?}", found.sentence, found.reasons);
+        assert_eq!(found.confirmation.as_ref().unwrap().confirmed, ["h4"]);
+        assert!(found.sentence.contains("Confirmed by a second measurement"), "{}", found.sentence);
+        assert!(!found.sentence.contains("Not confirmed"), "{}", found.sentence);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_fail_again_is_not_confirmed_with_the_reason() {
+    let reason = |found: &FleetVerdict| {
+        assert_eq!(found.named, [] as [&str; 0], "{}", found.sentence);
+        assert_eq!(found.verdict, FleetOutcome::CannotTell);
+        let why = host(found, "h4").why.clone().unwrap();
+        assert_eq!(found.reasons, [format!("h4: {why}")]);
+        why
+    };
+    let found = failed_and_again(1, |host| host.errors = 0.0);
+    assert_eq!(found.confirmation.as_ref().unwrap().not_confirmed, ["h4"]);
+    assert_eq!(reason(&found), "it failed once, and not when it was measured again");
+    // Where the others fail too, it is not out of line, and it is not said that it held.
+    let found = failed_and_again(1, |host| host.errors = 0.3);
+    assert_eq!(found.confirmation.as_ref().unwrap().not_confirmed, ["h4"]);
+    assert_eq!(
+        reason(&found),
+        "it failed again at 4 tiles on kvm, and half of the others or more did not hold either"
+    );
+    // Slow is not what it was named for.
+    let found = failed_and_again(1, |host| {
+        if host.name == "h4" {
+            *host = Host { errors: 0.0, slow: 1.2, ..host.clone() };
+        }
+    });
+    assert_eq!(reason(&found), "it failed once, and not when it was measured again");
+    let found = failed_and_again(1, |host| host.repeats = 2);
+    assert!(reason(&found).starts_with("it differed once, and was not measured again: "));
+}
+
+#[test]
+fn a_slow_host_that_breaks_the_step_is_measured_again_at_the_same_step() {
+    let mut first = hosts(6);
+    first[3] = Host { slow: 60.0, from_tiles: 4, ..first[3].clone() };
+    let folder = made_of(&first, &[]);
+    let found = verdict::of(folder.path()).unwrap();
+    assert_eq!(found.named, ["h4"], "{}", found.sentence);
+    assert!(host(&found, "h4").capacity.as_ref().unwrap().breaks.is_some(), "it is over the limit of p99");
+    let again: Vec<Host> =
+        first[2..5].iter().map(|host| Host { seed: host.seed + 100, ..host.clone() }).collect();
+    let again = made_of(&again, &[]);
+    let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+    assert_eq!(found.named, ["h4"], "{} {:?}", found.sentence, found.reasons);
+}
+
 /// Two fleet runs: hosts 1 to 6 unchanged, 7 to 12 with a new kernel and this much slower.
 fn drifted(slow: f64, all: f64) -> (TempDir, TempDir) {
     let before = hosts(12);
@@ -402,4 +572,118 @@ fn a_fleet_that_did_not_change_says_so() {
     let none = verdict::compare(before.path(), other.path()).unwrap();
     assert_eq!(none.verdict, FleetOutcome::CannotTell);
     assert!(none.sentence.starts_with("The two runs cannot be compared"), "{}", none.sentence);
+}
+
+/// Two fleet runs of 12 hosts, of which 7 to 12 have a new kernel in the later one; `change` changes the hosts of the later run.
+fn updated(change: impl Fn(usize, &mut Host)) -> (TempDir, TempDir) {
+    let quiet = || hosts(12).into_iter().map(|host| Host { noise: 0.002, ..host });
+    let mut after: Vec<Host> = quiet().collect();
+    for (place, host) in after.iter_mut().enumerate() {
+        host.seed += 1_000;
+        if place >= 6 {
+            *host = host.clone().with("/kernel/release", json!({ "value": "6.13.1-amd64" }));
+        }
+        change(place, host);
+    }
+    (made_of(&quiet().collect::<Vec<_>>(), &[]), made_of(&after, &[]))
+}
+
+#[test]
+fn hosts_that_fail_after_an_update_have_changed_though_their_times_have_not() {
+    for (from_tiles, errors) in [(1, 0.2), (4, 0.2), (4, 1.0)] {
+        let (before, after) = updated(|place, host| {
+            if place >= 6 {
+                *host = Host { errors, from_tiles, ..host.clone() };
+            }
+        });
+        let found = verdict::compare(before.path(), after.path()).unwrap();
+        assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
+        assert_eq!(found.named, ["h7", "h8", "h9", "h10", "h11", "h12"]);
+        let said = format!(
+            "6 hosts fail at 4 tiles on kvm and held before: h7, h8, h9, h10, h11, h12. What failed on h7: errors of web: {:.1} %. That is 6 \
+             of 6 hosts on which something changed (kernel) and 0 of 6 hosts on which nothing did.",
+            errors * 100.0
+        );
+        assert!(found.sentence.contains(&said), "{}", found.sentence);
+        assert!(!found.sentence.contains("Changed by themselves"), "{}", found.sentence);
+        assert!(found.failures.iter().all(|host| host.fails_now && !host.is_control));
+        let text = found.terminal(Style { colour: Colour::Plain, width: 100 });
+        assert!(text.contains("Hosts that fail, or no longer do"), "{text}");
+        let mut redacted = found.clone();
+        redact_drift(&mut redacted);
+        let names: Vec<&str> = redacted.failures.iter().map(|host| &*host.name).collect();
+        assert_eq!(names, ["host-7", "host-8", "host-9", "host-10", "host-11", "host-12"]);
+        assert!(redacted.sentence.contains("What failed on host-7: errors of web"), "{}", redacted.sentence);
+        // The other way round it is an improvement, and names the same hosts.
+        let found = verdict::compare(after.path(), before.path()).unwrap();
+        assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
+        let said = "6 hosts hold at 4 tiles on kvm and failed before: h7, h8, h9, h10, h11, h12.";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.failures.iter().all(|host| !host.fails_now));
+    }
+}
+
+#[test]
+fn a_whole_fleet_that_fails_after_an_update_is_never_the_same() {
+    // Quick failures; none but failures; failures with a queue at the larger step, which alone would move the comparison to the smaller one.
+    for (errors, slow) in [(0.2, 1.0), (1.0, 1.0), (0.2, 60.0)] {
+        let (before, after) = updated(|_, host| *host = Host { errors, slow, from_tiles: 4, ..host.clone() });
+        let found = verdict::compare(before.path(), after.path()).unwrap();
+        assert_eq!(found.step.as_deref(), Some("at 4 tiles on kvm"), "{}", found.sentence);
+        assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
+        assert_eq!(found.named.len(), 12);
+        let said =
+            "That is 6 of 6 hosts on which something changed (kernel) and 6 of 6 hosts on which nothing did.";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.html().len() > 10_000);
+    }
+}
+
+#[test]
+fn a_host_that_fails_in_both_runs_has_not_changed() {
+    let mut both = hosts(6);
+    for host in &mut both {
+        *host = Host { noise: 0.002, errors: 0.2, ..host.clone() };
+    }
+    let before = made_of(&both, &[]);
+    for host in &mut both {
+        host.seed += 1_000;
+    }
+    let after = made_of(&both, &[]);
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!(found.failures, []);
+    assert_eq!(found.verdict, FleetOutcome::Alike, "{}", found.sentence);
+}
+
+#[test]
+fn a_host_that_fails_now_and_broke_by_time_before_is_a_doubt() {
+    let quiet = || hosts(12).into_iter().map(|host| Host { noise: 0.002, ..host });
+    let (mut before, mut after): (Vec<Host>, Vec<Host>) = (quiet().collect(), quiet().collect());
+    before[2].slow = 60.0;
+    after[2] = Host { slow: 60.0, errors: 0.2, ..after[2].clone() };
+    for host in &mut after {
+        host.seed += 1_000;
+    }
+    let (before, after) = (made_of(&before, &[]), made_of(&after, &[]));
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+    let doubt = "only one of the two runs fails at 4 tiles on kvm, and the other does not hold it: h3";
+    assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
+}
+
+#[test]
+fn near_a_limit_a_host_that_fails_in_one_run_is_no_change() {
+    let mut before = hosts(12);
+    for host in &mut before[5..] {
+        // p99 at one tile is about 50 ms, the limit, and repeats scatter around it.
+        *host = Host { slow: 3.76, noise: 0.3, ..host.clone() };
+    }
+    let mut after = before.clone();
+    after[2].errors = 0.2;
+    let (before, after) = (made_of(&before, &[]), made_of(&after, &[]));
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!((found.failures.len(), found.named.len()), (0, 0), "{}", found.sentence);
+    assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+    let doubt = "only one of the two runs fails at 1 tile on kvm, and most hosts are so near a limit that they are undecided there: h3";
+    assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
 }

@@ -31,9 +31,9 @@ pub use html::html;
 pub use input::Report;
 pub use redact::{redact, redact_drift, redact_fleet};
 pub use several::{
-    Against, ComparedRuns, ComparedSide, DriftHost, DriftOfMeasure, DriftShift, End, FLEET_SCHEMA,
-    FactChange, FleetCapacity, FleetConfirmation, FleetDrift, FleetGroup, FleetHost, FleetMeasure,
-    FleetOutcome, FleetVerdict, GroupCapacity, HostDifference, LeftOutRun, TREND_SCHEMA, Trend, TrendChange,
-    TrendMeasure, TrendRun, TrendSeries, UnusualFact,
+    Against, ComparedRuns, ComparedSide, DriftFailure, DriftHost, DriftOfMeasure, DriftShift, End,
+    FLEET_SCHEMA, FactChange, FleetCapacity, FleetConfirmation, FleetDrift, FleetGroup, FleetHost,
+    FleetMeasure, FleetOutcome, FleetVerdict, GroupCapacity, HostDifference, LeftOutRun, TREND_SCHEMA, Trend,
+    TrendChange, TrendMeasure, TrendRun, TrendSeries, UnusualFact,
 };
 pub use terminal::{Colour, Style, terminal};

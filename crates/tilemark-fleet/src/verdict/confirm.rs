@@ -2,8 +2,9 @@
 
 use super::{
     Groups, VerdictError,
+    failures::Failures,
     judge::{Asked, Figures, common_step, figures_at, verdict},
-    read::{HostRecord, ReadFleet, fleet},
+    read::{HostRecord, ReadFleet, StepKey, fleet},
     threads,
 };
 use rand::{SeedableRng, seq::SliceRandom};
@@ -12,7 +13,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
-use tilemark_report::{FleetConfirmation, FleetHost, FleetOutcome, FleetVerdict};
+use tilemark_report::{FleetConfirmation, FleetGroup, FleetHost, FleetOutcome, FleetVerdict};
 use tilemark_statistics::{HostVerdict, confirm_hosts};
 use tilemark_units::natural_key;
 
@@ -56,89 +57,172 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
     Some(ToConfirm { suspects, others, order })
 }
 
+/// What measuring suspects again found.
+pub(super) struct Confirmed {
+    pub(super) shown: FleetConfirmation,
+    /// Why a suspect that was measured again is not confirmed, where that is not because it did not differ.
+    pub(super) why_not: BTreeMap<String, String>,
+}
+
 /// The verdict of a fleet whose suspects were measured again in the fleet run `again`: only those that differ again, in the same measure
-/// and the same direction, are named.
+/// and the same direction, or fail again where most of the others hold, are named.
 ///
 /// # Errors
 /// As [`super::of`], of either folder.
 pub fn of_confirmed(folder: &Path, again: &Path, groups: &Groups) -> Result<FleetVerdict, VerdictError> {
     let (first, second) = (fleet(folder)?, fleet(again)?);
     let found = verdict(&first, groups, None);
-    let confirmation = confirmation(&found, &second);
-    Ok(verdict(&first, groups, Some(confirmation)))
+    let confirmed = confirmed(&found, &first, &second);
+    Ok(verdict(&first, groups, Some(confirmed)))
 }
 
-fn confirmation(found: &FleetVerdict, again: &ReadFleet) -> FleetConfirmation {
-    let mut confirmation = FleetConfirmation {
-        fleet: again.id.clone(),
-        confirmed: Vec::new(),
-        not_confirmed: Vec::new(),
-        not_measured: BTreeMap::new(),
-        others: Vec::new(),
+/// A host with its record.
+type Own<'f> = (&'f str, &'f HostRecord);
+
+fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Confirmed {
+    let mut confirmed = Confirmed {
+        shown: FleetConfirmation {
+            fleet: again.id.clone(),
+            confirmed: Vec::new(),
+            not_confirmed: Vec::new(),
+            not_measured: BTreeMap::new(),
+            others: Vec::new(),
+        },
+        why_not: BTreeMap::new(),
     };
-    let records: BTreeMap<&str, &HostRecord> =
-        again.hosts.iter().filter_map(|host| Some((&*host.name, host.record.as_ref()?))).collect();
+    let (earlier, later) = (records(first), records(again));
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
-        let own: Vec<(&str, &HostRecord)> = group
-            .hosts
-            .iter()
-            .filter_map(|name| Some((name.as_str(), *records.get(name.as_str())?)))
-            .collect();
+        let (before, own) = (of_hosts(&earlier, group), of_hosts(&later, group));
         let others = own.iter().map(|(name, _)| (*name).to_owned());
-        confirmation.others.extend(others.filter(|name| !group.named.contains(name)));
-        let all: Vec<&HostRecord> = own.iter().map(|(_, record)| *record).collect();
-        let key = common_step(&all);
-        let figures = match &key {
-            Some(key) => threads::each(&all, |record| figures_at(record, key)),
-            None => vec![Err("no step was measured with three repeats that count".to_owned()); all.len()],
-        };
+        confirmed.shown.others.extend(others.filter(|name| !group.named.contains(name)));
+        let key = step_again(&before, &own);
+        let figures = threads::each(&own, |(_, record)| match &key {
+            Some(key) => figures_at(record, key),
+            None => Err("no step was measured with three repeats that count".to_owned()),
+        });
         let figures: BTreeMap<&str, Result<Figures, String>> =
             own.iter().map(|(name, _)| *name).zip(figures).collect();
-        of_group(found, &group.named, &figures, &mut confirmation);
+        let failed = key.map(|key| failed_again(group, &before, &own, &key)).unwrap_or_default();
+        of_group(found, group, &figures, &failed, &mut confirmed);
     }
-    confirmation
+    confirmed
 }
 
-/// Which suspects of a group differ again.
+fn records(fleet: &ReadFleet) -> BTreeMap<&str, &HostRecord> {
+    fleet.hosts.iter().filter_map(|host| Some((&*host.name, host.record.as_ref()?))).collect()
+}
+
+fn of_hosts<'f>(records: &BTreeMap<&'f str, &'f HostRecord>, group: &FleetGroup) -> Vec<Own<'f>> {
+    let own = |name: &String| records.get_key_value(name.as_str()).map(|(name, record)| (*name, *record));
+    group.hosts.iter().filter_map(own).collect()
+}
+
+/// The step of the first report, as far as no other was measured again by more hosts: a suspect that breaks it would else be compared at
+/// a smaller one, where nothing is wrong with it.
+fn step_again(before: &[Own], own: &[Own]) -> Option<StepKey> {
+    let of = |hosts: &[Own]| common_step(&[&of_records(hosts)]);
+    let measured = |key: &StepKey| {
+        let has =
+            |record: &HostRecord| record.steps.iter().any(|step| step.key == *key && step.is_measured());
+        own.iter().filter(|(_, record)| has(record)).count()
+    };
+    let most = of(own)?;
+    let first = of(before).filter(|first| measured(first) >= measured(&most));
+    Some(first.unwrap_or(most))
+}
+
+fn of_records<'f>(hosts: &[Own<'f>]) -> Vec<&'f HostRecord> {
+    hosts.iter().map(|(_, record)| *record).collect()
+}
+
+/// Of suspects that were named because they failed, and whose step counts this time too: whether they failed again where most of the
+/// others hold, or why that is not so.
+fn failed_again<'f>(
+    group: &FleetGroup,
+    before: &[Own<'f>],
+    own: &[Own],
+    key: &StepKey,
+) -> BTreeMap<&'f str, Result<(), String>> {
+    let records = of_records(before);
+    let Some(first) = common_step(&[&records]).map(|key| Failures::at(&key, &records)) else {
+        return BTreeMap::new();
+    };
+    if !first.most_hold() {
+        return BTreeMap::new();
+    }
+    let is_suspect = |name: &str| group.named.iter().any(|suspect| suspect == name);
+    let others: Vec<Own> = own.iter().filter(|(name, _)| !is_suspect(name)).copied().collect();
+    let most_hold = Failures::at(key, &of_records(&others)).most_hold();
+    let failed = before.iter().zip(&first.failed).filter(|(_, failed)| failed.is_some());
+    let again = |(name, _): &Own<'f>| {
+        let (_, record) = own.iter().find(|(own, _)| own == name)?;
+        let has_failed = record.counting_step(key)?.failed.is_some();
+        let found = match (has_failed, most_hold) {
+            (true, true) => Ok(()),
+            (true, false) => Err(format!(
+                "it failed again {}, and half of the others or more did not hold either",
+                key.words()
+            )),
+            (false, _) => Err("it failed once, and not when it was measured again".to_owned()),
+        };
+        Some((*name, found))
+    };
+    failed.filter_map(|(host, _)| again(host)).collect()
+}
+
+/// Which suspects of a group differ or fail again.
 fn of_group(
     found: &FleetVerdict,
-    suspects: &[String],
+    group: &FleetGroup,
     figures: &BTreeMap<&str, Result<Figures, String>>,
-    confirmation: &mut FleetConfirmation,
+    failed: &BTreeMap<&str, Result<(), String>>,
+    confirmed: &mut Confirmed,
 ) {
-    let mut measured: Vec<(&String, &Figures)> = Vec::new();
-    for suspect in suspects {
-        match figures.get(suspect.as_str()) {
-            Some(Ok(figures)) => measured.push((suspect, figures)),
-            Some(Err(why)) => drop(confirmation.not_measured.insert(suspect.clone(), why.clone())),
-            None => {
-                drop(confirmation.not_measured.insert(suspect.clone(), "it has no whole record".to_owned()))
-            }
+    let differ = differ_again(found, group, figures);
+    for name in &group.named {
+        let failed = failed.get(name.as_str());
+        let shown = &mut confirmed.shown;
+        let not_measured = match (figures.get(name.as_str()), &differ) {
+            (None, _) => Some("it has no whole record"),
+            (Some(Err(why)), _) => Some(why.as_str()),
+            (Some(Ok(_)), None) => Some("no other host was measured again with it"),
+            (Some(Ok(_)), Some(_)) => None,
+        };
+        let is_confirmed =
+            failed == Some(&Ok(())) || differ.as_ref().is_some_and(|names| names.contains(name));
+        if is_confirmed {
+            shown.confirmed.push(name.clone());
+        } else if let Some(Err(why)) = failed {
+            shown.not_confirmed.push(name.clone());
+            confirmed.why_not.insert(name.clone(), why.clone());
+        } else if let Some(why) = not_measured {
+            shown.not_measured.insert(name.clone(), why.to_owned());
+        } else {
+            shown.not_confirmed.push(name.clone());
         }
     }
-    let others: Vec<&Figures> = figures
-        .iter()
-        .filter(|(name, _)| !suspects.iter().any(|suspect| suspect == *name))
-        .filter_map(|(_, figures)| figures.as_ref().ok())
-        .collect();
-    let Some(first) = others.first().and_then(|figures| figures.first()) else {
-        let why = "no other host was measured again with it";
-        confirmation.not_measured.extend(measured.iter().map(|(name, _)| ((*name).clone(), why.to_owned())));
-        return;
-    };
-    let mut confirmed: BTreeSet<&String> = BTreeSet::new();
+}
+
+/// The suspects of a group that differ again in the same measure and direction; `None` where no other host has figures.
+fn differ_again<'g>(
+    found: &FleetVerdict,
+    group: &'g FleetGroup,
+    figures: &BTreeMap<&str, Result<Figures, String>>,
+) -> Option<BTreeSet<&'g String>> {
+    let with_figures = |name: &'g String| Some((name, figures.get(name.as_str())?.as_ref().ok()?));
+    let (suspects, others): (Vec<_>, Vec<_>) =
+        group.hosts.iter().filter_map(with_figures).partition(|(name, _)| group.named.contains(name));
+    let others: Vec<&Figures> = others.into_iter().map(|(_, figures)| figures).collect();
+    let first = others.first().and_then(|figures| figures.first())?;
+    let mut again: BTreeSet<&String> = BTreeSet::new();
     for asked in Asked::of("", first) {
-        let values = |figures: &[&Figures]| -> Vec<Vec<f64>> {
-            figures.iter().filter_map(|figures| asked.values(figures).ok()).collect()
-        };
-        let with: Vec<(&String, Vec<f64>)> = measured
-            .iter()
-            .filter_map(|(name, figures)| Some((*name, asked.values(figures).ok()?)))
-            .collect();
-        let of_suspects: Vec<Vec<f64>> = with.iter().map(|(_, values)| values.clone()).collect();
-        let Ok(changes) = confirm_hosts(&of_suspects, &values(&others), asked.least_change) else { continue };
-        for ((name, _), change) in with.iter().zip(changes) {
-            let before = found.hosts.iter().find(|host| host.name == **name);
+        let of_others: Vec<Vec<f64>> =
+            others.iter().filter_map(|figures| asked.values(figures).ok()).collect();
+        let (with, of_suspects): (Vec<&String>, Vec<Vec<f64>>) =
+            suspects.iter().filter_map(|(name, figures)| Some((*name, asked.values(figures).ok()?))).unzip();
+        let Ok(changes) = confirm_hosts(&of_suspects, &of_others, asked.least_change) else { continue };
+        for (name, change) in with.into_iter().zip(changes) {
+            let before = found.hosts.iter().find(|host| host.name == *name);
             let mut before = before.into_iter().flat_map(|host| &host.changes);
             let is_same = before.any(|before| {
                 before.measure.ends_with(&asked.name)
@@ -146,15 +230,9 @@ fn of_group(
                     && before.change.value.signum() == change.change.value.signum()
             });
             if is_same && change.verdict == HostVerdict::Differs {
-                confirmed.insert(name);
+                again.insert(name);
             }
         }
     }
-    for (name, _) in measured {
-        let list = match confirmed.contains(name) {
-            true => &mut confirmation.confirmed,
-            false => &mut confirmation.not_confirmed,
-        };
-        list.push(name.clone());
-    }
+    Some(again)
 }

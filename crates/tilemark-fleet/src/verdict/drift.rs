@@ -3,12 +3,14 @@
 use super::{
     VerdictError,
     judge::{Asked, Figures, common_step, figure, figures_at, outcome},
-    read::{HostRecord, ReadFleet, fleet},
+    read::{HostRecord, ReadFleet, StepKey, fleet},
     sentence::{hosts as count_of, names, percent_words},
     threads,
 };
 use std::{collections::BTreeMap, path::Path};
-use tilemark_report::{DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome};
+use tilemark_report::{
+    DriftFailure, DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome,
+};
 use tilemark_statistics::{DriftMeasure, GroupDrift, HostPair, Missing, Shift, compare_fleets};
 use tilemark_units::natural_key;
 
@@ -45,11 +47,13 @@ fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
         let why = "the two runs measured other work".to_owned();
         drift.not_compared.insert(host.name.to_owned(), why);
     }
-    let records: Vec<&HostRecord> = same.iter().flat_map(|host| [host.before, host.after]).collect();
-    let Some(key) = common_step(&records) else {
+    let earlier: Vec<&HostRecord> = same.iter().map(|host| host.before).collect();
+    let later: Vec<&HostRecord> = same.iter().map(|host| host.after).collect();
+    let Some(key) = common_step(&[&earlier, &later]) else {
         return without(drift, "no host was measured in both runs with three repeats that count");
     };
     drift.step = Some(key.words());
+    let turned = turned(&key, &same);
     let read =
         threads::each(&same, |host| Ok((figures_at(host.before, &key)?, figures_at(host.after, &key)?)));
     let mut compared: Vec<(&Both, (Figures, Figures))> = Vec::new();
@@ -60,11 +64,133 @@ fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
             Err(why) => drop(drift.not_compared.insert(host.name.to_owned(), why)),
         }
     }
-    if compared.is_empty() {
+    drift.failures = turned.failures.clone();
+    if compared.is_empty() && turned.failures.is_empty() {
         return without(drift, "no host has figures of both runs");
     }
     measure(&mut drift, &same, &compared);
-    conclude(drift)
+    conclude(drift, &turned)
+}
+
+/// Hosts that fail at a step in one run and not in the other.
+struct Turned {
+    /// The step in words.
+    step: String,
+    /// Those that hold in the other run.
+    failures: Vec<DriftFailure>,
+    /// Those that do not hold in the other run either: they break otherwise there, or are undecided.
+    open: Vec<String>,
+    /// Those that hold in the other run, at a step that is so near a limit that most hosts are undecided: chance alone makes some hold and
+    /// others fail there.
+    near: Vec<String>,
+    /// Hosts that count in both runs and on which something changed.
+    of_changed: usize,
+    /// Hosts that count in both runs and on which nothing changed.
+    of_controls: usize,
+}
+
+fn turned(key: &StepKey, same: &[&Both]) -> Turned {
+    let mut turned = Turned {
+        step: key.words(),
+        failures: Vec::new(),
+        open: Vec::new(),
+        near: Vec::new(),
+        of_changed: 0,
+        of_controls: 0,
+    };
+    let (mut decided_before, mut decided_after) = (0, 0);
+    for host in same {
+        let steps = host.before.counting_step(key).zip(host.after.counting_step(key));
+        let Some((before, after)) = steps else { continue };
+        decided_before += usize::from(before.holds.is_some());
+        decided_after += usize::from(after.holds.is_some());
+        let is_control = host.changed.is_empty();
+        *(if is_control { &mut turned.of_controls } else { &mut turned.of_changed }) += 1;
+        let (what, other, fails_now) = match (&before.failed, &after.failed) {
+            (None, Some(what)) => (what, before, true),
+            (Some(what), None) => (what, after, false),
+            (None, None) | (Some(_), Some(_)) => continue,
+        };
+        let name = host.name.to_owned();
+        match other.holds {
+            Some(true) => {
+                turned.failures.push(DriftFailure { name, fails_now, what: what.clone(), is_control });
+            }
+            Some(false) | None => turned.open.push(name),
+        }
+    }
+    if 2 * decided_before.min(decided_after) <= turned.of_changed + turned.of_controls {
+        turned.near = turned.failures.drain(..).map(|host| host.name).collect();
+    }
+    turned
+}
+
+impl Turned {
+    /// Who fails now and held before, what can be said of the cause, and who holds again.
+    fn sentences(&self, changes: &[FactChange]) -> Vec<String> {
+        let step = &self.step;
+        let of = |fails_now: bool| self.failures.iter().filter(move |host| host.fails_now == fails_now);
+        let mut said = Vec::new();
+        if let Some(first) = of(true).next() {
+            let (hosts, fail) = counted(of(true).count(), "fails", "fail");
+            let names = names(of(true).map(|host| &*host.name));
+            said.push(format!("{hosts} {fail} {step} and held before: {names}."));
+            said.push(format!("What failed on {}: {}.", first.name, first.what));
+            said.push(self.cause(changes));
+        }
+        if of(false).next().is_some() {
+            let (hosts, hold) = counted(of(false).count(), "holds", "hold");
+            let names = names(of(false).map(|host| &*host.name));
+            said.push(format!("{hosts} {hold} {step} and failed before: {names}."));
+        }
+        said
+    }
+
+    /// Failures on hosts with a change beside those on the controls. They are counted, and nothing is blamed.
+    fn cause(&self, changes: &[FactChange]) -> String {
+        let of = |is_control: bool| {
+            self.failures.iter().filter(|host| host.fails_now && host.is_control == is_control).count()
+        };
+        if self.of_changed == 0 {
+            return "The cause is not known: nothing that is recorded changed on any host.".to_owned();
+        }
+        if self.of_controls == 0 {
+            let why = "something changed on every host, so there is no control";
+            return format!("The cause is not known: {why}.");
+        }
+        format!(
+            "That is {} of {} on which something changed ({}) and {} of {} on which nothing did.",
+            of(false),
+            count_of(self.of_changed),
+            fact_names(changes),
+            of(true),
+            count_of(self.of_controls)
+        )
+    }
+
+    /// Why hosts that fail in one run only are not said to have changed.
+    fn doubts(&self) -> Vec<String> {
+        let doubt = |hosts: &[String], why: &str| {
+            let names = names(hosts.iter().map(String::as_str));
+            (!hosts.is_empty())
+                .then(|| format!("only one of the two runs fails {}, and {why}: {names}", self.step))
+        };
+        let open = doubt(&self.open, "the other does not hold it");
+        let near = doubt(&self.near, "most hosts are so near a limit that they are undecided there");
+        open.into_iter().chain(near).collect()
+    }
+}
+
+/// `1 host fails`, `3 hosts fail`
+fn counted(count: usize, one: &'static str, many: &'static str) -> (String, &'static str) {
+    (count_of(count), if count == 1 { one } else { many })
+}
+
+/// The facts that changed, as far as a sentence has room.
+fn fact_names(changes: &[FactChange]) -> String {
+    let mut facts: Vec<&str> = changes.iter().map(|change| &*change.fact).collect();
+    facts.dedup();
+    names(facts.into_iter().take(5))
 }
 
 fn without(mut drift: FleetDrift, why: &str) -> FleetDrift {
@@ -191,19 +317,22 @@ fn shift(found: Result<Shift, Missing>) -> DriftShift {
 
 /// The verdict, hosts by name, and the sentence. What changed is named as a change; that it comes from what changed in the facts is said
 /// only beside unchanged hosts, and then as what it is: more than they did.
-fn conclude(mut drift: FleetDrift) -> FleetDrift {
+fn conclude(mut drift: FleetDrift, turned: &Turned) -> FleetDrift {
     let differs = |outcome: &FleetOutcome| *outcome == FleetOutcome::Differs;
     let hosts = drift.measures.iter().flat_map(|measure| &measure.hosts);
-    let mut named: Vec<String> =
+    let by_measure: Vec<String> =
         hosts.filter(|host| differs(&host.outcome)).map(|host| host.name.clone()).collect();
-    named.sort_by_cached_key(|name| natural_key(name));
-    named.dedup();
+    let by_failure = drift.failures.iter().map(|host| host.name.clone());
+    let named = in_order(by_failure.chain(by_measure.iter().cloned()).collect());
+    let by_measure = in_order(by_measure);
     // Where a part of the hosts changed, the mean of all may be anything.
     let changes = |measure: &DriftOfMeasure| {
         differs(&measure.all.outcome) || differs(&measure.against_controls.outcome)
     };
+    let doubts = turned.doubts();
     let any = drift.measures.iter().any(changes) || !named.is_empty();
     let all_same = !drift.measures.is_empty()
+        && doubts.is_empty()
         && drift.measures.iter().all(|measure| measure.all.outcome == FleetOutcome::Alike);
     drift.verdict = match (any, all_same) {
         (true, _) => FleetOutcome::Differs,
@@ -212,12 +341,15 @@ fn conclude(mut drift: FleetDrift) -> FleetDrift {
     };
     let compared = drift.both - drift.not_compared.len();
     let mut said = vec![format!("{} in both runs, {compared} compared.", count_of(drift.both))];
+    // What is sure comes first, and times say nothing of it.
+    said.extend(turned.sentences(&drift.changes));
     for measure in &drift.measures {
         said.extend(sentence_of(measure, &drift.changes));
     }
-    if !named.is_empty() {
-        said.push(format!("Changed by themselves: {}.", names(named.iter().map(String::as_str))));
+    if !by_measure.is_empty() {
+        said.push(format!("Changed by themselves: {}.", names(by_measure.iter().map(String::as_str))));
     }
+    drift.reasons.extend(doubts);
     drift.reasons.extend(
         drift
             .measures
@@ -228,6 +360,12 @@ fn conclude(mut drift: FleetDrift) -> FleetDrift {
     drift.named = named;
     drift.sentence = said.join(" ");
     drift
+}
+
+fn in_order(mut hosts: Vec<String>) -> Vec<String> {
+    hosts.sort_by_cached_key(|name| natural_key(name));
+    hosts.dedup();
+    hosts
 }
 
 fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> {
@@ -248,10 +386,7 @@ fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> 
     };
     match (&against.change, &against.why) {
         (Some(change), _) if is_of_changed => {
-            let facts: Vec<&str> = changes.iter().map(|change| &*change.fact).collect();
-            let mut facts = facts;
-            facts.dedup();
-            let what = names(facts.into_iter().take(5));
+            let what = fact_names(changes);
             let hosts = count_of(change.n_repeats as usize);
             said.push(format!(
                 "{}: {hosts} on which something changed ({what}) changed by {} more than the hosts on which nothing did; the mean of all \

@@ -2,16 +2,18 @@
 
 use super::{
     Groups,
+    confirm::Confirmed,
+    failures::Failures,
     group::{Group, groups, unusual},
-    read::{HostRecord, ReadFleet, ReadHost, Step, StepKey, repeats},
+    read::{HostRecord, ReadFleet, ReadHost, StepKey, repeats},
     sentence, threads,
 };
 use crate::End;
 use std::collections::BTreeMap;
 use tilemark_record::result::{Figure, VerdictStatus};
 use tilemark_report::{
-    FLEET_SCHEMA, FleetConfirmation, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict,
-    GroupCapacity, HostDifference,
+    FLEET_SCHEMA, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, GroupCapacity,
+    HostDifference,
 };
 use tilemark_statistics::{
     GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL, HostChange, HostVerdict,
@@ -20,17 +22,13 @@ use tilemark_statistics::{
 use tilemark_units::natural_key;
 
 /// The verdict of a fleet. With a confirmation only hosts that it confirms are named.
-pub(super) fn verdict(
-    fleet: &ReadFleet,
-    chosen: &Groups,
-    confirmation: Option<FleetConfirmation>,
-) -> FleetVerdict {
+pub(super) fn verdict(fleet: &ReadFleet, chosen: &Groups, confirmed: Option<Confirmed>) -> FleetVerdict {
     let mut hosts: Vec<FleetHost> = fleet.hosts.iter().map(described).collect();
     let groups = groups(fleet, chosen);
-    let mut described_groups: Vec<FleetGroup> =
-        groups.iter().map(|group| judge_group(fleet, group, &mut hosts)).collect();
-    if let Some(confirmation) = &confirmation {
-        drop_unconfirmed(confirmation, &mut hosts, &mut described_groups);
+    let (mut described_groups, failing): (Vec<FleetGroup>, Vec<Option<String>>) =
+        groups.iter().map(|group| judge_group(fleet, group, &mut hosts)).unzip();
+    if let Some(confirmed) = &confirmed {
+        drop_unconfirmed(confirmed, &mut hosts, &mut described_groups);
     }
     let order: BTreeMap<&str, usize> =
         groups.iter().enumerate().map(|(place, group)| (&*group.name, place)).collect();
@@ -51,14 +49,14 @@ pub(super) fn verdict(
         missing,
         verdict: FleetOutcome::CannotTell,
         named: named(&described_groups),
-        confirmation,
+        confirmation: confirmed.map(|confirmed| confirmed.shown),
         reasons: fleet.asked_unknown.iter().cloned().collect(),
         sentence: String::new(),
         paragraphs: Vec::new(),
         hosts,
         groups: described_groups,
     };
-    conclude(&mut found);
+    conclude(&mut found, &failing);
     found
 }
 
@@ -102,7 +100,8 @@ fn described(host: &ReadHost) -> FleetHost {
 /// The figures of a host at the step of its group.
 pub(super) type Figures = Vec<DecidingFigures>;
 
-fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> FleetGroup {
+/// A group, and which of its hosts fail, where that does not make them differ: as many do as hold, or all.
+fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> (FleetGroup, Option<String>) {
     let record = |place: &usize| fleet.hosts[*place].record.as_ref().expect("hosts of groups have records");
     let records: Vec<&HostRecord> = group.hosts.iter().map(record).collect();
     for (place, unusual) in group.hosts.iter().zip(unusual(&records)) {
@@ -120,12 +119,12 @@ fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> Fle
         named: Vec::new(),
         why: None,
     };
-    let Some(key) = common_step(&records) else {
+    let Some(key) = common_step(&[&records]) else {
         judged.why = Some("no step was measured with three repeats that count".to_owned());
         for place in &group.hosts {
             hosts[*place].why.clone_from(&judged.why);
         }
-        return judged;
+        return (judged, None);
     };
     judged.step = Some(key.words());
     let figures = threads::each(&records, |record| figures_at(record, &key));
@@ -145,23 +144,41 @@ fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> Fle
     for (place, _) in &compared {
         hosts[*place].outcome = outcome_of(&hosts[*place], &judged.measures);
     }
-    failures(&key, &records, group, hosts);
-    let outcomes = || compared.iter().map(|(place, _)| hosts[*place].outcome);
-    judged.named = compared
-        .iter()
-        .filter(|(place, _)| hosts[*place].outcome == FleetOutcome::Differs)
-        .map(|(place, _)| hosts[*place].name.clone())
-        .collect();
-    (judged.outcome, judged.why) = if !judged.named.is_empty() {
+    let failures = Failures::at(&key, &records);
+    write_failures(&failures, &key, group, hosts);
+    let is_divided = failures.are_of_some() && !failures.most_hold();
+    let failing = match is_divided {
+        true => Some(failures.words(&key, &judged.hosts)),
+        false => failures.words_of_all(&key),
+    };
+    let differs = group.hosts.iter().filter(|place| hosts[**place].outcome == FleetOutcome::Differs);
+    judged.named = differs.map(|place| hosts[*place].name.clone()).collect();
+    let outcomes = compared.iter().map(|(place, _)| hosts[*place].outcome).collect::<Vec<_>>();
+    let (outcome, why) = of_group(&judged, &outcomes, is_divided);
+    judged.outcome = outcome;
+    let whys: Vec<String> = failing.iter().filter(|_| is_divided).cloned().chain(why).collect();
+    judged.why = (!whys.is_empty()).then(|| whys.join("; "));
+    (judged, failing)
+}
+
+/// What the hosts of a group that are compared say of it together.
+fn of_group(
+    judged: &FleetGroup,
+    outcomes: &[FleetOutcome],
+    is_divided: bool,
+) -> (FleetOutcome, Option<String>) {
+    let are_alike = judged.measures.iter().all(|measure| measure.outcome == FleetOutcome::Alike);
+    if !judged.named.is_empty() {
         (FleetOutcome::Differs, None)
-    } else if compared.len() < 2 {
-        (FleetOutcome::CannotTell, Some(too_few(compared.len())))
-    } else if outcomes().all(|outcome| outcome == FleetOutcome::Alike) {
+    } else if outcomes.len() < 2 {
+        (FleetOutcome::CannotTell, Some(too_few(outcomes.len())))
+    } else if outcomes.iter().all(|outcome| *outcome == FleetOutcome::Alike) && !is_divided {
         (FleetOutcome::Alike, None)
+    } else if is_divided && are_alike {
+        (FleetOutcome::CannotTell, None)
     } else {
         (FleetOutcome::CannotTell, Some(sentence::untold(&judged.measures)))
-    };
-    judged
+    }
 }
 
 fn too_few(compared: usize) -> String {
@@ -171,25 +188,36 @@ fn too_few(compared: usize) -> String {
     }
 }
 
-/// The step that most hosts measured with enough repeats; of several the largest that three in four of them hold, else the smallest:
-/// beyond what hosts hold, their times are the length of a queue. One host that breaks it is what is looked for.
-pub(super) fn common_step(records: &[&HostRecord]) -> Option<StepKey> {
-    let mut found: BTreeMap<&StepKey, (usize, usize)> = BTreeMap::new();
-    for step in records.iter().flat_map(|record| &record.steps).filter(|step| is_measured(step)) {
-        let (hosts, hold) = found.entry(&step.key).or_insert((0, 0));
-        *hosts += 1;
-        *hold += usize::from(step.holds == Some(true));
-    }
-    let rank = |(key, (hosts, hold)): &(&StepKey, (usize, usize))| {
-        let tiles = i64::from(key.tiles);
-        let most_hold = 4 * hold >= 3 * hosts;
-        (*hosts, key.backend == "kvm", most_hold, if most_hold { tiles } else { -tiles })
-    };
-    found.into_iter().max_by_key(rank).map(|(key, _)| key.clone())
+/// Hosts of a run that measured a step.
+#[derive(Clone, Default)]
+struct OfRun {
+    hosts: usize,
+    in_time: usize,
+    hold: usize,
 }
 
-fn is_measured(step: &Step) -> bool {
-    step.kept as usize >= INTERVAL_REPEATS_MIN
+/// The step that most hosts measured with enough repeats; of several the largest that three in four of them hold in one of the runs, else
+/// the smallest: beyond what hosts hold, their times are the length of a queue. One host that breaks it is what is looked for, as is a later
+/// run that does. Where some hold a step, a host that fails there and is quick even so counts as they do: else it would hide its failures by
+/// moving the step.
+pub(super) fn common_step(runs: &[&[&HostRecord]]) -> Option<StepKey> {
+    let mut found: BTreeMap<&StepKey, Vec<OfRun>> = BTreeMap::new();
+    for (run, records) in runs.iter().enumerate() {
+        for step in records.iter().flat_map(|record| &record.steps).filter(|step| step.is_measured()) {
+            let of_run =
+                &mut found.entry(&step.key).or_insert_with(|| vec![OfRun::default(); runs.len()])[run];
+            of_run.hosts += 1;
+            of_run.in_time += usize::from(step.is_in_time);
+            of_run.hold += usize::from(step.holds == Some(true));
+        }
+    }
+    let rank = |(key, runs): &(&StepKey, Vec<OfRun>)| {
+        let tiles = i64::from(key.tiles);
+        let hosts: usize = runs.iter().map(|run| run.hosts).sum();
+        let most_hold = runs.iter().any(|run| run.hold > 0 && 4 * run.in_time >= 3 * run.hosts);
+        (hosts, key.backend == "kvm", most_hold, if most_hold { tiles } else { -tiles })
+    };
+    found.into_iter().max_by_key(rank).map(|(key, _)| key.clone())
 }
 
 /// The figures of each repeat of a host at a step, or why it has none.
@@ -200,7 +228,7 @@ pub(super) fn figures_at(record: &HostRecord, key: &StepKey) -> Result<Figures, 
     let Some(step) = record.steps.iter().find(|step| step.key == *key) else {
         return Err(format!("it did not measure {}", key.words()));
     };
-    if !is_measured(step) {
+    if !step.is_measured() {
         return Err(format!("only {} repeats count {}, and 3 are needed", step.kept, key.words()));
     }
     let Some(headline) = &record.headline else { return Err("its scenario has no headline load".to_owned()) };
@@ -370,20 +398,24 @@ fn outcome_of(host: &FleetHost, measures: &[FleetMeasure]) -> FleetOutcome {
     }
 }
 
-/// A host that fails where most of its group hold is out of line, however quick its answers are: a failure may be quick.
-fn failures(key: &StepKey, records: &[&HostRecord], group: &Group, hosts: &mut [FleetHost]) {
-    let step = |record: &&HostRecord| record.steps.iter().find(|step| step.key == *key).cloned();
-    let steps: Vec<Option<Step>> = records.iter().map(step).collect();
-    let hold = steps.iter().flatten().filter(|step| step.holds == Some(true)).count();
-    if 2 * hold <= group.hosts.len() {
+/// A host that fails where most of its group hold is out of line, however quick its answers are. Where fewer hold, it cannot be said which
+/// hosts are, and none is alike with those of the other kind.
+fn write_failures(failures: &Failures, key: &StepKey, group: &Group, hosts: &mut [FleetHost]) {
+    if !failures.are_of_some() {
         return;
     }
-    for (place, step) in group.hosts.iter().zip(&steps) {
+    for (place, failed) in group.hosts.iter().zip(&failures.failed) {
         let host = &mut hosts[*place];
-        let failed = step.as_ref().and_then(|step| step.failed.clone());
-        if let Some(failed) = failed.filter(|_| host.outcome != FleetOutcome::NotCompared) {
-            host.outcome = FleetOutcome::Differs;
-            host.why = Some(format!("it fails {} where most hold: {failed}", key.words()));
+        if let Some(failed) = failed {
+            host.why = Some(format!("it fails {} {}: {failed}", key.words(), failures.beside()));
+        }
+        match (failed, host.outcome) {
+            (Some(_), _) if failures.most_hold() => host.outcome = FleetOutcome::Differs,
+            (_, FleetOutcome::Alike) if !failures.most_hold() => {
+                host.outcome = FleetOutcome::CannotTell;
+                host.why.get_or_insert_with(|| format!("others of its group fail {}", key.words()));
+            }
+            _ => {}
         }
     }
 }
@@ -411,28 +443,44 @@ fn named(groups: &[FleetGroup]) -> Vec<String> {
 }
 
 /// Suspects that did not differ again, and those without figures, are no longer named.
-fn drop_unconfirmed(confirmation: &FleetConfirmation, hosts: &mut [FleetHost], groups: &mut [FleetGroup]) {
+fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], groups: &mut [FleetGroup]) {
+    let is_confirmed = |name: &String| confirmed.shown.confirmed.contains(name);
+    let mut whys: BTreeMap<String, String> = BTreeMap::new();
     for host in hosts.iter_mut().filter(|host| host.outcome == FleetOutcome::Differs) {
-        if confirmation.confirmed.contains(&host.name) {
+        if is_confirmed(&host.name) {
             continue;
         }
         host.outcome = FleetOutcome::CannotTell;
-        host.why = Some(match confirmation.not_measured.get(&host.name) {
-            Some(why) => format!("it differed once, and was not measured again: {why}"),
-            None => "it differed once, and not when it was measured again".to_owned(),
-        });
+        let why = match (confirmed.shown.not_measured.get(&host.name), confirmed.why_not.get(&host.name)) {
+            (Some(why), _) => format!("it differed once, and was not measured again: {why}"),
+            (None, Some(why)) => why.clone(),
+            (None, None) => "it differed once, and not when it was measured again".to_owned(),
+        };
+        whys.insert(host.name.clone(), why.clone());
+        host.why = Some(why);
     }
     for group in groups.iter_mut().filter(|group| !group.named.is_empty()) {
-        group.named.retain(|name| confirmation.confirmed.contains(name));
+        let dropped = group.named.extract_if(.., |name| !is_confirmed(name)).collect::<Vec<_>>();
         if group.named.is_empty() {
             group.outcome = FleetOutcome::CannotTell;
-            group.why = Some("a host differed once, and not when it was measured again".to_owned());
+            let own = group.why.iter().cloned().chain(by_reason(&dropped, &whys));
+            group.why = Some(own.collect::<Vec<_>>().join("; "));
         }
     }
 }
 
-/// The verdict of the whole from those of its groups, why it is not more, and the sentence.
-fn conclude(found: &mut FleetVerdict) {
+/// `h4, h5: it differed once, and not when it was measured again`
+fn by_reason(dropped: &[String], whys: &BTreeMap<String, String>) -> Vec<String> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, why) in dropped.iter().filter_map(|name| Some((name, whys.get(name)?))) {
+        found.entry(why).or_default().push(name);
+    }
+    found.into_iter().map(|(why, hosts)| format!("{}: {why}", sentence::names(hosts.into_iter()))).collect()
+}
+
+/// The verdict of the whole from those of its groups, why it is not more, and the sentence. `failing` has for each group which hosts fail and
+/// are not named for it.
+fn conclude(found: &mut FleetVerdict, failing: &[Option<String>]) {
     let mut reasons = std::mem::take(&mut found.reasons);
     if found.asked == 0 {
         reasons.push("no host was asked".to_owned());
@@ -481,6 +529,6 @@ fn conclude(found: &mut FleetVerdict) {
         (true, false) => FleetOutcome::Alike,
     };
     found.reasons = reasons;
-    found.paragraphs = sentence::fleet(found);
+    found.paragraphs = sentence::fleet(found, failing);
     found.sentence = found.paragraphs.join(" ");
 }

@@ -11,6 +11,7 @@
 mod confirm;
 mod drift;
 mod facts;
+mod failures;
 mod group;
 mod judge;
 mod read;

@@ -15,10 +15,11 @@ use std::{
 use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
     RepeatFiles, RunDirectory,
-    result::{PointResult, RunResult, Verdict, VerdictStatus},
+    result::{GateMeasure, PointResult, RunResult, Verdict, VerdictStatus},
     summary::RepeatSummary,
 };
 use tilemark_report::FleetCapacity;
+use tilemark_statistics::INTERVAL_REPEATS_MIN;
 use tilemark_sys::text_file::read_text;
 use tilemark_units::natural_key;
 
@@ -113,8 +114,33 @@ pub(super) struct Step {
     /// Repeats that are discarded.
     pub(super) discarded: BTreeSet<u32>,
     pub(super) holds: Option<bool>,
-    /// What failed, where the gate broke by failures or errors and not by time.
+    /// What failed, where failures or errors are among what broke the gate.
     pub(super) failed: Option<String>,
+    /// Whether its times are no length of a queue: it holds, or it failed and was quick even so.
+    pub(super) is_in_time: bool,
+}
+
+impl Step {
+    /// Whether it has repeats enough to be compared.
+    pub(super) fn is_measured(&self) -> bool {
+        self.kept as usize >= INTERVAL_REPEATS_MIN
+    }
+}
+
+impl HostRecord {
+    /// The step, where the host is trusted enough and has repeats enough for it to count.
+    pub(super) fn counting_step(&self, key: &StepKey) -> Option<&Step> {
+        self.trusted_steps().find(|step| step.key == *key && step.is_measured())
+    }
+
+    /// Whether it holds a step, as far as it is trusted.
+    pub(super) fn holds(&self, key: &StepKey) -> bool {
+        self.trusted_steps().any(|step| step.key == *key && step.holds == Some(true))
+    }
+
+    fn trusted_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|_| self.verdict.status != VerdictStatus::NotTrusted)
+    }
 }
 
 /// What two hosts must share to be compared.
@@ -333,7 +359,7 @@ fn kept(
     facts: &tilemark_plan::facts::HostFacts,
 ) -> HostRecord {
     let is_real = |point: &&PointResult| point.side.is_none() && !plan.host.emulates(point.backend);
-    let steps: Vec<Step> = result.points.iter().filter(is_real).map(step).collect();
+    let steps: Vec<Step> = result.points.iter().filter(is_real).map(|point| step(plan, point)).collect();
     let backends: BTreeSet<&str> = steps.iter().map(|step| step.key.backend).collect();
     let backends = backends.into_iter().collect::<Vec<_>>().join(", ");
     HostRecord {
@@ -351,10 +377,8 @@ fn kept(
     }
 }
 
-fn step(point: &PointResult) -> Step {
-    let failed = point.broke.iter().find(|broke| {
-        broke.measure.is_failure() || broke.measure == tilemark_record::result::GateMeasure::Errors
-    });
+fn step(plan: &Plan, point: &PointResult) -> Step {
+    let failed = point.broke.iter().find(|broke| is_failure(broke.measure));
     let failed = failed.map(|broke| match &broke.detail {
         Some(detail) => format!("{}: {detail}", broke.load),
         None => format!("errors of {}: {:.1} %", broke.load, broke.value * 100.0),
@@ -365,8 +389,24 @@ fn step(point: &PointResult) -> Step {
         kept: point.repeats_kept,
         discarded: point.repeats_voided.iter().map(|voided| voided.repeat).collect(),
         holds: point.holds,
+        is_in_time: point.holds == Some(true) || (failed.is_some() && is_quick(plan, point)),
         failed,
     }
+}
+
+fn is_failure(measure: GateMeasure) -> bool {
+    measure.is_failure() || measure == GateMeasure::Errors
+}
+
+/// Whether a step broke by failures alone. The gate looks no further where something failed, so the p99 is compared here; without an answer
+/// there is none, and no queue either.
+fn is_quick(plan: &Plan, point: &PointResult) -> bool {
+    // A request that failed was not served: what was achieved is less too.
+    let by_failures = |measure: GateMeasure| is_failure(measure) || measure == GateMeasure::Achieved;
+    let limit = plan.points.iter().find(|planned| planned.index == point.index);
+    let limit = limit.map(|planned| planned.gate.p99.as_milliseconds());
+    let is_within = point.p99_ms.zip(limit).is_none_or(|(p99, limit)| p99.value <= limit);
+    is_within && point.broke.iter().all(|broke| by_failures(broke.measure))
 }
 
 /// The repeats of a step that count.

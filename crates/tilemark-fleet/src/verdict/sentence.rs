@@ -23,8 +23,9 @@ pub(super) fn names<'n>(all: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// What was asked and who is missing; which hosts differ; whether the others are alike; what they carry.
-pub(super) fn fleet(found: &FleetVerdict) -> Vec<String> {
+/// What was asked and who is missing; which hosts differ; whether the others are alike; what they carry. `failing` has for each group which
+/// hosts fail and are not named for it.
+pub(super) fn fleet(found: &FleetVerdict, failing: &[Option<String>]) -> Vec<String> {
     let mut first = format!("{} asked, {} measured, {} trusted.", found.asked, found.measured, found.trusted);
     if !found.missing.is_empty() {
         let missing = found.hosts.iter().filter(|host| !host.measured);
@@ -34,6 +35,11 @@ pub(super) fn fleet(found: &FleetVerdict) -> Vec<String> {
     }
     let mut said = vec![first];
     said.extend(Some(differing(found).join(" ")).filter(|text| !text.is_empty()));
+    let failing = found.groups.iter().zip(failing).filter_map(|(group, failing)| {
+        let of = if found.groups.len() > 1 { format!("{}: ", group.name) } else { String::new() };
+        Some(format!("{of}{}.", failing.as_ref()?))
+    });
+    said.extend(failing);
     said.extend(others(found));
     said.extend(carries(found));
     said
@@ -75,7 +81,10 @@ fn one_host(host: &FleetHost, group: &FleetGroup) -> String {
     let odd: Vec<String> = odd.map(change_words).collect();
     match (odd.is_empty(), &host.why) {
         (true, Some(why)) => format!("{} differs from its group: {why}.", host.name),
-        _ => format!("{} differs from the median of its group {step}: {}.", host.name, odd.join(", ")),
+        (_, why) => {
+            let besides = why.iter().map(|why| format!("; {why}")).collect::<String>();
+            format!("{} differs from the median of its group {step}: {}{besides}.", host.name, odd.join(", "))
+        }
     }
 }
 

@@ -49,8 +49,10 @@ pub(crate) struct Host {
     /// Standard deviation of its repeats, as a part.
     pub(crate) noise: f64,
     pub(crate) repeats: u32,
-    /// Part of its requests that fail.
+    /// Part of its requests that fail; where all do, it has no latency.
     pub(crate) errors: f64,
+    /// Tiles from which on it is slow and fails; below it is like a plain host.
+    pub(crate) from_tiles: u32,
     /// Feeds the noise, and the small spread between hosts.
     pub(crate) seed: u64,
     pub(crate) facts: Value,
@@ -67,6 +69,7 @@ impl Host {
             noise: 0.006,
             repeats: 5,
             errors: 0.0,
+            from_tiles: 1,
             seed: number,
             facts: facts(number),
             scenario: SCENARIO.to_owned(),
@@ -186,6 +189,11 @@ fn latencies(level: f64) -> Histogram<u64> {
 }
 
 fn latency(histogram: &Histogram<u64>) -> Value {
+    if histogram.is_empty() {
+        return json!({
+            "n": 0, "mean": null, "deviation": null, "p50": null, "p90": null, "p99": null, "p999": null, "max": null,
+        });
+    }
     let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e6;
     json!({
         "n": histogram.len(), "mean": histogram.mean() / 1e6, "deviation": histogram.stdev() / 1e6,
@@ -195,10 +203,11 @@ fn latency(histogram: &Histogram<u64>) -> Value {
 
 fn repeat_of(host: &Host, point: &Point, repeat: u32, random: &mut ChaCha8Rng) -> RepeatSummary {
     let noise = Normal::new(0.0, host.noise).unwrap();
-    let level = 2.0 * f64::from(point.tiles).powf(0.3) * host.slow * f64::exp(noise.sample(random));
-    let own = latencies(level);
+    let (slow, errors) = if point.tiles < host.from_tiles { (1.0, 0.0) } else { (host.slow, host.errors) };
+    let level = 2.0 * f64::from(point.tiles).powf(0.3) * slow * f64::exp(noise.sample(random));
+    let own = if errors < 1.0 { latencies(level) } else { Histogram::new(3).unwrap() };
     let mut merged = own.clone();
-    let failed = (REQUESTS as f64 * host.errors) as u64;
+    let failed = (REQUESTS as f64 * errors) as u64;
     let mut guests = Vec::new();
     for load in &point.loads {
         if !guests.is_empty() {

@@ -3,8 +3,8 @@
 
 use super::{Scrub, in_name};
 use crate::several::{
-    DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetConfirmation, FleetDrift, FleetGroup, FleetHost,
-    FleetMeasure, FleetVerdict,
+    DriftFailure, DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetConfirmation, FleetDrift,
+    FleetGroup, FleetHost, FleetMeasure, FleetVerdict,
 };
 use std::collections::BTreeMap;
 
@@ -92,8 +92,13 @@ pub fn redact_fleet(found: &mut FleetVerdict) {
 pub fn redact_drift(drift: &mut FleetDrift) {
     let in_changes = drift.changes.iter().flat_map(|change| &change.hosts);
     let in_measures = drift.measures.iter().flat_map(|measure| measure.hosts.iter().map(|host| &host.name));
+    let in_failures = drift.failures.iter().map(|host| &host.name);
     let names = Numbered::new(
-        in_measures.chain(in_changes).chain(&drift.only_in_one).chain(drift.not_compared.keys()),
+        in_measures
+            .chain(in_changes)
+            .chain(&drift.only_in_one)
+            .chain(drift.not_compared.keys())
+            .chain(in_failures),
     );
     let FleetDrift {
         schema: _,
@@ -106,6 +111,7 @@ pub fn redact_drift(drift: &mut FleetDrift) {
         step: _,
         verdict: _,
         named,
+        failures,
         measures,
         changes,
         reasons,
@@ -114,6 +120,10 @@ pub fn redact_drift(drift: &mut FleetDrift) {
     [only_in_one, named, reasons].into_iter().for_each(|texts| names.all(texts));
     names.text(sentence);
     names.keys(not_compared);
+    for DriftFailure { name, fails_now: _, what, is_control: _ } in failures {
+        names.text(name);
+        names.text(what);
+    }
     for measure in measures {
         let DriftOfMeasure { all, changed, controls, against_controls, hosts, hosts_why, .. } = measure;
         for DriftShift { why, .. } in [all, changed, controls, against_controls] {

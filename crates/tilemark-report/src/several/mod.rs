@@ -15,9 +15,9 @@ mod trend;
 
 pub use compared::{Against, ComparedRuns, ComparedSide};
 pub use fleet::{
-    DriftHost, DriftOfMeasure, DriftShift, End, FLEET_SCHEMA, FactChange, FleetCapacity, FleetConfirmation,
-    FleetDrift, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, GroupCapacity,
-    HostDifference, UnusualFact,
+    DriftFailure, DriftHost, DriftOfMeasure, DriftShift, End, FLEET_SCHEMA, FactChange, FleetCapacity,
+    FleetConfirmation, FleetDrift, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict,
+    GroupCapacity, HostDifference, UnusualFact,
 };
 pub(crate) use sheet::{Finding, Sheet};
 pub use trend::{LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure, TrendRun, TrendSeries};

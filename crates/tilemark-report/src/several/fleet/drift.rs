@@ -31,8 +31,10 @@ pub struct FleetDrift {
     pub step: Option<String>,
     /// `alike` where nothing changed.
     pub verdict: FleetOutcome,
-    /// Hosts that changed more than chance and the other hosts do.
+    /// Hosts that changed more than chance and the other hosts do, and those of `failures`.
     pub named: Vec<String>,
+    /// Hosts that fail at the step in one of the two runs and hold it in the other.
+    pub failures: Vec<DriftFailure>,
     /// What is compared.
     pub measures: Vec<DriftOfMeasure>,
     /// What changed in the facts of hosts.
@@ -97,6 +99,19 @@ pub struct DriftHost {
     pub outcome: FleetOutcome,
 }
 
+/// A host that fails in one of the two runs and holds in the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriftFailure {
+    /// Its name.
+    pub name: String,
+    /// Whether it fails in the later run; else it failed in the earlier one.
+    pub fails_now: bool,
+    /// What fails or failed, such as `errors of web: 20.0 %`.
+    pub what: String,
+    /// Whether nothing changed in its facts.
+    pub is_control: bool,
+}
+
 /// A fact that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FactChange {
@@ -124,6 +139,7 @@ impl FleetDrift {
             step: None,
             verdict: FleetOutcome::CannotTell,
             named: Vec::new(),
+            failures: Vec::new(),
             measures: Vec::new(),
             changes: Vec::new(),
             sentence: format!("The two runs cannot be compared: {why}."),
@@ -142,6 +158,13 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         reasons: drift.reasons.clone(),
     };
     let mut sections = Vec::new();
+    if !drift.failures.is_empty() {
+        sections.push(section(
+            "failures",
+            "Hosts that fail, or no longer do",
+            vec![Part::Table(failures(drift))],
+        ));
+    }
     if !drift.measures.is_empty() {
         let step = drift.step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
         let about = format!(
@@ -186,6 +209,18 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         charts: Vec::new(),
         sections,
     }
+}
+
+fn failures(drift: &FleetDrift) -> Table {
+    let columns =
+        vec![given("Host"), words("Earlier run"), words("Later run"), words("Facts").dispensable(1)];
+    let row = |host: &DriftFailure| {
+        let (fails, holds) = (format!("fails: {}", host.what).into(), "holds".into());
+        let (before, after) = if host.fails_now { (holds, fails) } else { (fails, holds) };
+        let facts = if host.is_control { "unchanged" } else { "changed" };
+        Row::new(host.name.clone(), vec![before, after, facts.into()])
+    };
+    Table::new(columns, drift.failures.iter().map(row).collect())
 }
 
 fn shifts(drift: &FleetDrift) -> Table {
@@ -238,8 +273,10 @@ fn hosts(drift: &FleetDrift) -> Table {
     let mut rows: Vec<(FleetOutcome, Row)> = Vec::new();
     for name in all {
         let own: Vec<Option<DriftHost>> = with.iter().map(|measure| of(measure, name)).collect();
-        let outcome =
-            own.iter().flatten().map(|host| host.outcome).min().unwrap_or(FleetOutcome::NotCompared);
+        let has_turned = drift.failures.iter().any(|host| host.name == name);
+        let by_failure = has_turned.then_some(FleetOutcome::Differs);
+        let outcome = own.iter().flatten().map(|host| host.outcome).chain(by_failure).min();
+        let outcome = outcome.unwrap_or(FleetOutcome::NotCompared);
         let mut cells = vec![Cell::from(said(outcome))];
         cells
             .extend(own.iter().map(|host| {

@@ -3,7 +3,7 @@
 pub(super) mod drift;
 pub(super) mod sheet;
 
-pub use drift::{DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift};
+pub use drift::{DriftFailure, DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift};
 
 use super::capacity;
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ pub struct FleetHost {
     pub outcome: FleetOutcome,
     /// Each measure beside the group's median.
     pub changes: Vec<HostDifference>,
-    /// Why it is not compared, or differs by no measure.
+    /// Why it is not compared, differs by no measure, or is not called alike for another reason than a measure.
     pub why: Option<String>,
     /// Facts in which it is not like most hosts of its group.
     pub unusual: Vec<UnusualFact>,
