@@ -94,9 +94,13 @@ pub struct Function {
 pub struct Interference {
     /// Every loaded role beside every role, itself too.
     pub slowdowns: Vec<Slowdown>,
-    /// The largest slowdown whose whole interval is above 1; absent where there is none.
+    /// The largest slowdown that is certain; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Slowdown>,
+    /// Probability that any slowdown of the run is called certain where no role slows another down: what Holm's `p` of each is held
+    /// against. Absent in older records, in which each had its own 95 % interval only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<f64>,
 }
 
 /// How many times as long a request of one role takes beside another role.
@@ -107,8 +111,33 @@ pub struct Slowdown {
     /// The guest of the tile beside it; its own name for a second one of its kind.
     pub beside: String,
     /// Time of a request beside it, divided by the time alone, in pairs of one block: of its mean latency in an open loop, of the inverse
-    /// of its throughput in a closed one. Missing where it was not measured.
+    /// of its throughput in a closed one. Missing where it was not measured, and where requests failed: their times mean nothing.
     pub slowdown: Option<Figure>,
+    /// Probability of a slowdown at least this large if there were none, corrected by Holm over all slowdowns of the run. Absent where
+    /// there is no interval, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
+    /// Whether it is certain: `p` is below the level of the run, and the whole interval is above 1.01. Absent in older records, in
+    /// which one was certain where its whole interval was above 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certain: Option<bool>,
+    /// What the role fails at beside the other, and not alone. Absent where it does not fail, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<RoleFailure>,
+}
+
+/// A role that is beyond its gate beside another role, and not alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleFailure {
+    /// `errors`: requests failed. `achieved`: demand was not served. Else a failure of the guest or its service.
+    pub measure: GateMeasure,
+    /// The part that failed or was not served beside the other role, 0 to 1: of the requests, of the demand, or of the repeats.
+    pub beside: f64,
+    /// The same part alone.
+    pub alone: f64,
+    /// What happened, where a guest or its service failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 impl Slowdown {
@@ -117,9 +146,10 @@ impl Slowdown {
         self.slowdown.map_or(0.0, |figure| figure.value)
     }
 
-    /// Whether its whole interval is above 1.
+    /// Whether it is certain, by the rule of the record's time: in older records, whether its whole interval is above 1.
     pub fn is_certain(&self) -> bool {
-        self.slowdown.and_then(|figure| figure.low).is_some_and(|low| low > 1.0)
+        let is_above_1 = || self.slowdown.and_then(|figure| figure.low).is_some_and(|low| low > 1.0);
+        self.certain.unwrap_or_else(is_above_1)
     }
 }
 
@@ -956,6 +986,18 @@ mod tests {
         assert_eq!(of_one.as_deref(), Some("the only repeat was discarded: foreign load"));
         let of_two = Voided::every_one(&[voided(1), voided(2)]);
         assert_eq!(of_two.as_deref(), Some("all 2 repeats were discarded: foreign load"));
+    }
+
+    #[test]
+    fn a_slowdown_of_an_older_record_is_certain_by_its_interval_and_a_newer_one_by_what_was_decided() {
+        let figure = serde_json::json!({ "value": 1.1, "low": 1.02, "high": 1.2, "n_repeats": 3 });
+        let mut record = serde_json::json!({ "role": "db", "beside": "files", "slowdown": figure });
+        let read =
+            |record: &serde_json::Value| -> Slowdown { serde_json::from_value(record.clone()).unwrap() };
+        assert!(read(&record).is_certain());
+        assert_eq!(serde_json::to_value(read(&record)).unwrap(), record, "nothing is added to it");
+        record["certain"] = false.into();
+        assert!(!read(&record).is_certain());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     result::{
-        ComparisonOutcome, FailureComparison, Figure, Function, Interference, LimitResource, MeasureEffect,
-        PagesResult, Screening, SettingEffect, SettingOutcome, Slowdown, SurgeResult, SurgeTime,
-        VerdictStatus, Voided,
+        ComparisonOutcome, FailureComparison, Figure, Function, GateMeasure, Interference, LimitResource,
+        MeasureEffect, PagesResult, RoleFailure, Screening, SettingEffect, SettingOutcome, Slowdown,
+        SurgeResult, SurgeTime, VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
@@ -85,6 +85,20 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
     assert_eq!(rows[0], "1,000 7.32 36.6 0 1.83 [1.65, 2.01]", "{text}");
     assert_eq!(rows[1], "1,000 4.10 20.5 0 1.02 [0.918, 1.12]", "{text}");
     assert!(html(&report).contains("What a surge does to others"));
+
+    // Requests that are refused at once take no time.
+    let at = report.result.points.iter_mut().find(|point| point.tiles == 8).expect("8 are tried");
+    let surge = at.loads[0].surge.as_mut().expect("it was planted");
+    surge.during.errors = Some(0.4);
+    surge.slowdown_during = figure(0.6);
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 }).replace('\u{202f}', " ");
+    let wanted =
+        "At 8 tiles: 40.0 % of the requests of web-steady in other tiles failed meanwhile, 0 before.";
+    assert!(text.contains(wanted), "{text}");
+    assert!(!text.contains("no other tile is known to have felt it"), "{text}");
+    let row = words_of_row(&text, "during");
+    assert!(row.starts_with("1,000 7.32 36.6 40.0 % \u{2013}") && !row.contains("0.6"), "{row}");
+    assert!(text.contains("requests failed: their times are not compared"), "{text}");
 }
 
 #[test]
@@ -187,14 +201,21 @@ fn nobody_suffers_where_one_tile_was_measured_or_speed_means_nothing() {
 fn with_slowdowns() -> Report {
     let mut report = fixture::all().remove(0).1;
     let figure = Figure { value: 1.83, low: Some(1.6), high: Some(2.1), n_repeats: 3 };
-    let slowdown =
-        |role: &str, slowdown| Slowdown { role: role.to_owned(), beside: "hog".to_owned(), slowdown };
+    let slowdown = |role: &str, slowdown: Option<Figure>| Slowdown {
+        role: role.to_owned(),
+        beside: "hog".to_owned(),
+        slowdown,
+        p: slowdown.map(|_| 0.02),
+        certain: Some(slowdown.is_some()),
+        fails: None,
+    };
     let slowdowns = vec![slowdown("db", Some(figure)), slowdown("web", None)];
     report
         .result
         .missing
         .insert("interference.web.hog".to_owned(), "no block has repeats of both".to_owned());
-    report.result.interference = Some(Interference { worst: Some(slowdowns[0].clone()), slowdowns });
+    report.result.interference =
+        Some(Interference { worst: Some(slowdowns[0].clone()), slowdowns, level: Some(0.05) });
     report
 }
 
@@ -212,6 +233,33 @@ fn who_slows_whom_comes_before_the_steps_with_its_intervals_and_reasons() {
     }
     assert!(html(&report).contains("--heat:49%"), "83 of 100 to the full colour");
     assert!(!html(&fixture::all().remove(0).1).contains("Who slows whom"));
+}
+
+#[test]
+fn who_slows_whom_names_what_is_certain_over_all_ratios_unless_the_record_is_older() {
+    let mut report = with_slowdowns();
+    let plain = Style { colour: Colour::Plain, width: 400 };
+    let certain = "Certain, with at most a 5 % chance of a false alarm over 1 ratio: db beside hog.";
+    let text = terminal(&report, plain).replace('\u{202f}', " ");
+    assert!(text.contains(certain), "{text}");
+    report.result.interference.as_mut().unwrap().slowdowns[0].certain = Some(false);
+    let text = terminal(&report, plain).replace('\u{202f}', " ");
+    assert!(text.contains("over 1 ratio: none."), "{text}");
+    report.result.interference.as_mut().unwrap().level = None;
+    assert!(!terminal(&report, plain).contains("false alarm"));
+}
+
+#[test]
+fn a_role_that_fails_beside_another_says_so_in_its_place_among_the_slowdowns() {
+    let mut report = with_slowdowns();
+    let why = "40 % of its requests failed, 0 % alone: times are not compared";
+    report.result.missing.insert("interference.web.hog".to_owned(), why.to_owned());
+    report.result.interference.as_mut().unwrap().slowdowns[1].fails =
+        Some(RoleFailure { measure: GateMeasure::Errors, beside: 0.4, alone: 0.0, detail: None });
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let (_, table) = text.split_once("Who slows whom").expect("roles were measured together");
+    assert_eq!(words_of_row(table, "web"), "\u{2013} \u{2013} fails\u{b9}", "{table}");
+    assert!(table.contains(why) && html(&report).contains(why), "{table}");
 }
 
 /// A comparison's record in which settings of the host were screened and read back, too.

@@ -91,10 +91,15 @@ pub fn effects(pairs: &[PairOfRows]) -> Result<Effects, Missing> {
 fn effect(log: f64, error: f64, degrees: f64, n_repeats: usize) -> Effect {
     let half = student_factor(degrees) * error;
     let interval = Interval { low: log - half, high: log + half };
-    // Repeats that do not scatter at all leave no doubt.
-    let p = if error > 0.0 { two_sided(log / error, degrees) } else { f64::from(u8::from(log == 0.0)) };
+    let p = p_of(log, error, degrees);
     let ratio = Figure { value: log, interval: Ok(interval), n_repeats };
     Effect { ratio: ratio.map(f64::exp), p }
+}
+
+/// Two-sided p of a mean with its standard error, by Student's t.
+pub(crate) fn p_of(mean: f64, error: f64, degrees: f64) -> f64 {
+    // Repeats that do not scatter at all leave no doubt.
+    if error > 0.0 { two_sided(mean / error, degrees) } else { f64::from(u8::from(mean == 0.0)) }
 }
 
 fn two_sided(t: f64, degrees: f64) -> f64 {

@@ -5,7 +5,7 @@ use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
     Function, GateMeasure, Interference, LimitResource, MeasureComparison, MeasureEffect, More, PointResult,
-    Screening, SettingEffect, SettingOutcome, Slowdown, Verdict, VerdictStatus,
+    RoleFailure, Screening, SettingEffect, SettingOutcome, Slowdown, Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
@@ -178,27 +178,65 @@ pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option
     Some(format!("{text} {take} {takes}{each}. This is a density, not a capacity.{marked}{doubt}"))
 }
 
-/// `A request of db takes 1.8 times [1.6, 2.1] as long beside files as alone: the largest effect of 12.`
+/// `web fails beside db: 40 % of its requests failed, 0 % alone. Largest slowdown: a request of db takes 1.8 times [1.6, 2.1] as long
+/// beside files as alone. 2 of 8 ratios are certain, with at most a 5 % chance of a false alarm for all 8 together.`
 pub fn interference(found: &Interference, verdict: &Verdict) -> String {
-    let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count();
+    let failing = failing_roles(found);
+    let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count() as u64;
     let effects = found.slowdowns.iter().filter(|one| one.is_certain()).count();
-    let mut sentences = vec![match found.worst.as_ref().and_then(|worst| Some((worst, worst.slowdown?))) {
-        Some((Slowdown { role, beside, .. }, figure)) => {
-            let beside = if role == beside { "a second one of its kind" } else { beside };
-            let interval = range(figure.low, figure.high, short);
-            format!(
-                "Worst pair: a request of {role} takes {} times{interval} as long beside {beside} as alone. {effects} of {} are certain.",
-                short(figure.value),
-                counted(known as u64, "slowdown")
-            )
-        }
-        None => format!(
-            "No pair of roles is known to slow each other down: of {} none is certain.",
-            counted(known as u64, "ratio")
+    let all = if known > 1 { format!(" for all {known} together") } else { String::new() };
+    let chance = found.level.map_or(String::new(), |level| {
+        format!(", with at most a {} % chance of a false alarm{all}", short(100.0 * level))
+    });
+    let worst = found.worst.as_ref().and_then(|worst| Some((worst, worst.slowdown?)));
+    let slowdowns = match worst {
+        Some((worst, figure)) => format!(
+            "{}: a request of {} takes {} times{} as long beside {} as alone. {effects} of {} {} certain{chance}.",
+            if failing.is_some() { "Largest slowdown" } else { "Worst pair" },
+            worst.role,
+            short(figure.value),
+            range(figure.low, figure.high, short),
+            other_role(worst),
+            counted(known, "ratio"),
+            if effects == 1 { "is" } else { "are" },
         ),
-    }];
-    sentences.extend(doubt(verdict));
+        None => format!(
+            "No {}pair of roles is known to slow each other down: of {} none is certain{chance}.",
+            if failing.is_some() { "other " } else { "" },
+            counted(known, "ratio")
+        ),
+    };
+    let sentences: Vec<String> = failing.into_iter().chain([slowdowns]).chain(doubt(verdict)).collect();
     sentences.join(" ")
+}
+
+/// `web fails beside db: 40 % of its requests failed, 0 % alone. 2 more pairs fail.` Nothing where none does.
+fn failing_roles(found: &Interference) -> Option<String> {
+    let failing = || found.slowdowns.iter().filter_map(|one| Some((one, one.fails.as_ref()?)));
+    let (worst, most) = failing().max_by(|one, other| one.1.beside.total_cmp(&other.1.beside))?;
+    let first = format!("{} fails beside {}: {}.", worst.role, other_role(worst), fails(most));
+    Some(match failing().count() - 1 {
+        0 => first,
+        1 => format!("{first} 1 more pair fails."),
+        more => format!("{first} {more} more pairs fail."),
+    })
+}
+
+fn other_role(of: &Slowdown) -> &str {
+    if of.role == of.beside { "a second one of its kind" } else { &of.beside }
+}
+
+/// `40 % of its requests failed, 0 % alone`.
+pub(crate) fn fails(failure: &RoleFailure) -> String {
+    let RoleFailure { measure, beside, alone, detail } = failure;
+    let (beside, alone) = (short(100.0 * beside), short(100.0 * alone));
+    match detail {
+        Some(detail) => format!("{detail}, and not alone"),
+        None if *measure == GateMeasure::Achieved => {
+            format!("{beside} % of its demand was not served, {alone} % alone")
+        }
+        None => format!("{beside} % of its requests failed, {alone} % alone"),
+    }
 }
 
 /// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. Nothing certain is known of 1.`

@@ -108,7 +108,7 @@ fn find(planted: &Planted) {
         // The host may be another one an hour later.
         let rate = PART * rate_flat_out(&real, planted);
         let found = result(&real, "interference", &planted.tile(rate), &[]).interference;
-        let Interference { worst, slowdowns } = found.unwrap();
+        let Interference { worst, slowdowns, .. } = found.unwrap();
         assert_eq!(slowdowns.len(), 9, "{slowdowns:?}");
         let is_named = worst.as_ref().is_some_and(|worst| worst.beside == "neighbour");
         named += u32::from(is_named);

@@ -1,9 +1,10 @@
 //! How much roles of the tile slow each other down: one row for each role, one column for each role beside it.
 
 use super::{Cell, Part, Row, Section, Table, View, given, measured};
-use crate::number::three;
+use crate::number::{NARROW_SPACE, three};
 use std::collections::BTreeSet;
 use tilemark_record::result::{Interference, Slowdown};
+use tilemark_units::counted;
 
 const ABOUT: &str = "How many times as long a request of the role in the row takes beside the role in the column as alone, with its \
     95 % interval. 1 is no effect. In the column of its own name a role is beside a second one of its kind.";
@@ -16,8 +17,27 @@ const FULL_COLOUR: f64 = 2.0;
 /// The table of slowdowns, where roles were measured alone and in pairs.
 pub(crate) fn interference(view: &View) -> Option<Section> {
     let found = view.report.result.interference.as_ref()?;
-    let parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(table(view, found))];
+    let about = [Some(ABOUT.to_owned()), certain(found)].into_iter().flatten().collect::<Vec<String>>();
+    let parts = vec![Part::Text(about.join(" ")), Part::Table(table(view, found))];
     Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new(), is_answer: true })
+}
+
+/// Which ones are certain, over all ratios; older records knew single intervals only.
+fn certain(found: &Interference) -> Option<String> {
+    let level = 100.0 * found.level?;
+    let all = counted(found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count() as u64, "ratio");
+    let certain = found.slowdowns.iter().filter(|one| one.is_certain());
+    let certain: Vec<String> = certain.map(in_words).collect();
+    let which = if certain.is_empty() { "none".to_owned() } else { certain.join(", ") };
+    Some(format!(
+        "Of many intervals some lie above 1 by chance. Certain, with at most a {level:.0}{NARROW_SPACE}% chance of a false \
+         alarm over {all}: {which}."
+    ))
+}
+
+fn in_words(one: &Slowdown) -> String {
+    let second = if one.role == one.beside { "a second " } else { "" };
+    format!("{} beside {second}{}", one.role, one.beside)
 }
 
 fn table(view: &View, found: &Interference) -> Table {
@@ -49,7 +69,10 @@ fn cell(view: &View, one: &Slowdown, largest: f64, notes: &mut Vec<String>) -> C
                 notes.len() - 1
             }) + 1
         });
-        return Cell { note, ..Cell::figure(None) };
+        return match one.fails {
+            Some(_) => Cell { note, heat: Some(FULL_COLOUR_PERCENT as u8), ..Cell::from("fails") },
+            None => Cell { note, ..Cell::figure(None) },
+        };
     };
     let interval =
         figure.low.zip(figure.high).map(|(low, high)| format!("[{}, {}]", three(low), three(high)));

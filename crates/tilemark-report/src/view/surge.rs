@@ -25,8 +25,14 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
         measured("Errors"),
         measured("Slowdown").unit("95 % interval").short_unit("[95 %]").word("slowdown"),
     ];
-    let rows = point.loads.iter().filter_map(|load| Some(Row::of(view, point, &*load.name, lines(load)?)));
+    let gate = planned.gate.errors.get();
+    let rows =
+        point.loads.iter().filter_map(|load| Some(Row::of(view, point, &*load.name, lines(load, gate)?)));
     let rows = rows.collect();
+    let notes = match point.loads.iter().any(|load| failing(load, gate).is_some()) {
+        true => vec!["requests failed: their times are not compared".to_owned()],
+        false => Vec::new(),
+    };
     let what = format!(
         "From second {} to {} the users of tile {} asked {} times as much. At {} tiles: {}. {ABOUT}",
         seconds.start,
@@ -34,9 +40,9 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
         surge.tile,
         surge.factor,
         point.tiles,
-        felt(point)
+        felt(point, gate)
     );
-    let parts = vec![Part::Text(what), Part::Table(Table::new(columns, rows))];
+    let parts = vec![Part::Text(what), Part::Table(Table { notes, ..Table::new(columns, rows) })];
     Some(Section {
         id: "surge",
         title: "What a surge does to others",
@@ -46,26 +52,52 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
     })
 }
 
-/// The load that felt it most by a whole interval.
-fn felt(point: &PointResult) -> String {
-    let during = |load: &LoadResult| load.surge.and_then(|surge| surge.slowdown_during);
-    let is_certain = |figure: &Figure| figure.low.is_some_and(|low| low > 1.0);
-    let certain = point.loads.iter().filter_map(|load| Some((load, during(load).filter(is_certain)?)));
-    let most = certain.max_by(|one, other| one.1.value.total_cmp(&other.1.value));
-    most.map_or_else(
-        || "no other tile is known to have felt it".to_owned(),
-        |(load, figure)| {
-            let text = Cell::from(three(figure.value)).beside(super::rows::interval(&figure));
-            let interval = text.aside.map(|aside| format!(" {aside}")).unwrap_or_default();
+/// The load whose requests failed most, and the one that was slowed most by a whole interval.
+fn felt(point: &PointResult, gate: f64) -> String {
+    let failing = point.loads.iter().filter_map(|load| Some((load, failing(load, gate)?)));
+    let failed =
+        failing.max_by(|one, other| one.1.during.total_cmp(&other.1.during)).map(|(load, errors)| {
+            let [before, during] = [errors.before, errors.during].map(super::percent_or_none);
             format!(
-                "requests of {} in other tiles took {}{interval} times as long meanwhile",
-                load.name, text.text
+                "{during} of the requests of {} in other tiles failed meanwhile, {before} before",
+                load.name
             )
-        },
-    )
+        });
+    let slowed = slowed_most(point, gate);
+    match (failed, slowed) {
+        (None, None) => "no other tile is known to have felt it".to_owned(),
+        (Some(failed), Some(slowed)) => format!("{failed}; {slowed}"),
+        (Some(felt), None) | (None, Some(felt)) => felt,
+    }
 }
 
-fn lines(load: &LoadResult) -> Option<Vec<Vec<Cell>>> {
+fn slowed_most(point: &PointResult, gate: f64) -> Option<String> {
+    let serves = point.loads.iter().filter(|load| failing(load, gate).is_none());
+    let is_certain = |figure: &Figure| figure.low.is_some_and(|low| low > 1.0);
+    let certain = serves.filter_map(|load| Some((load, load.surge?.slowdown_during.filter(is_certain)?)));
+    let (load, figure) = certain.max_by(|one, other| one.1.value.total_cmp(&other.1.value))?;
+    let interval = super::rows::interval(&figure).map(|interval| format!(" {interval}")).unwrap_or_default();
+    Some(format!(
+        "requests of {} in other tiles took {}{interval} times as long meanwhile",
+        load.name,
+        three(figure.value)
+    ))
+}
+
+/// The part of the requests that failed before a surge and while it lasted.
+struct Errors {
+    before: f64,
+    during: f64,
+}
+
+/// The errors of a load in other tiles, where they passed the gate while the surge lasted and not before.
+fn failing(load: &LoadResult, gate: f64) -> Option<Errors> {
+    let surge = load.surge?;
+    let errors = Errors { before: surge.before.errors.unwrap_or(0.0), during: surge.during.errors? };
+    (errors.during > gate && errors.before <= gate).then_some(errors)
+}
+
+fn lines(load: &LoadResult, gate: f64) -> Option<Vec<Vec<Cell>>> {
     let surge = load.surge?;
     let line = |when: &str, time: SurgeTime, slowdown: Option<Cell>| {
         vec![
@@ -78,9 +110,13 @@ fn lines(load: &LoadResult) -> Option<Vec<Vec<Cell>>> {
         ]
     };
     let cell = |figure: Figure| Cell::from(three(figure.value)).beside(super::rows::interval(&figure));
+    let during = match failing(load, gate) {
+        Some(_) => Some(Cell { note: Some(1), ..Cell::figure(None) }),
+        None => surge.slowdown_during.map(cell),
+    };
     Some(vec![
         line("before", surge.before, Some(three(1.0).into())),
-        line("during", surge.during, surge.slowdown_during.map(cell)),
+        line("during", surge.during, during),
         line("after", surge.after, surge.slowdown_after.map(cell)),
     ])
 }

@@ -374,6 +374,17 @@ fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Pla
     missed(GateMeasure::Achieved, limit, repeats, guests, of_load, unserved_of, |missed| 1.0 - missed)
 }
 
+/// The errors of a load, or else its demand that was not served, if the whole interval lies beyond the gate.
+pub(crate) fn not_served(point: &Point, kept: &[&RepeatSummary], name: &str) -> Option<Break> {
+    let repeats = load(kept, name);
+    let guests = by_guest(&repeats);
+    let found = errors(&point.gate, &repeats, &guests).into_iter();
+    let found = found.chain(achieved(&point.gate, &repeats, &guests));
+    let beyond = found.filter(|(place, _)| *place == Place::Beyond);
+    let beyond = beyond.map(|(_, crossing)| crossing.named(point.tiles, &repeats)).collect();
+    worst_first(&point.gate, beyond).into_iter().next()
+}
+
 /// The mean of a load's latency against what the gate allows.
 fn mean(gate: &Gate, repeats: &[&LoadFigures]) -> Option<(Place, Crossing)> {
     let means: Vec<f64> = repeats.iter().filter_map(|load| load.latency_ms.mean).collect();

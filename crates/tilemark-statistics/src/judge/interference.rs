@@ -1,17 +1,24 @@
 //! How much longer a role's requests take beside another role than alone.
 
+mod certain;
+
 use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Interference, Slowdown};
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::result::{Break, GateMeasure, Interference, RoleFailure, Slowdown};
+use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::blocks::{figures, whole_blocks};
+use super::gate::{achieved_fraction, error_fraction, not_served};
 use super::measured::MeasuredPoint;
 use super::points::Notes;
-use crate::figure::Missing;
+use crate::figure::{Figure, Missing};
+use crate::holm::holm;
+use crate::moments::mean;
 use crate::ratio::ratio;
+use crate::sentence;
+use certain::{LogTimes, Times};
 
 /// The slowdowns of every loaded role beside every role; `None` where roles were not measured alone and together.
 pub(crate) fn interference(
@@ -21,7 +28,7 @@ pub(crate) fn interference(
 ) -> Option<Interference> {
     let counted = measured.iter().filter(|point| point.counts);
     let pairs = counted.filter(|point| point.point.together.as_ref().is_some_and(|of| of.second.is_some()));
-    let mut slowdowns = Vec::new();
+    let (mut slowdowns, mut tested) = (Vec::new(), Vec::new());
     for pair in pairs {
         let together = pair.point.together.as_ref()?;
         let second = together.second.as_deref()?;
@@ -31,21 +38,105 @@ pub(crate) fn interference(
         }
         for (role, beside) in sides {
             let Some((load, loop_kind)) = load_of(plan, pair.point, role) else { continue };
+            let alone = alone(measured, pair, role);
+            let side = alone.map(|alone| Side { alone, pair, load, loop_kind });
+            let fails = side.as_ref().ok().and_then(Side::fails);
             let mut notes = Notes { name: format!("interference.{role}"), missing: &mut *missing };
-            let slowdown = alone(measured, pair, role)
-                .and_then(|alone| slowdown(alone, pair, load, loop_kind, plan.seed));
+            let slowdown = side.clone().and_then(|side| side.slowdown(fails.as_ref(), plan.seed));
             let slowdown = notes.figure(beside, slowdown);
-            slowdowns.push(Slowdown { role: role.to_owned(), beside: beside.to_owned(), slowdown });
+            let is_tested = slowdown.is_some_and(|figure| figure.low.is_some());
+            tested.push(side.ok().filter(|_| is_tested).map(|side| side.times()));
+            let (role, beside) = (role.to_owned(), beside.to_owned());
+            slowdowns.push(Slowdown { role, beside, slowdown, p: None, certain: Some(false), fails });
         }
     }
     if slowdowns.is_empty() {
         return None;
     }
-    let worst = slowdowns
-        .iter()
-        .filter(|found| found.is_certain())
-        .max_by(|one, other| one.value().total_cmp(&other.value()));
-    Some(Interference { worst: worst.cloned(), slowdowns })
+    decide(&mut slowdowns, tested);
+    let certain = slowdowns.iter().filter(|found| found.is_certain());
+    let worst = certain.max_by(|one, other| one.value().total_cmp(&other.value())).cloned();
+    Some(Interference { worst, slowdowns, level: Some(certain::LEVEL) })
+}
+
+/// Notes p of each slowdown that has times to test, and whether it is certain. Times that share a point alone are of one role.
+fn decide(slowdowns: &mut [Slowdown], tested: Vec<Option<(usize, Times)>>) {
+    let (mut places, mut times): (BTreeMap<usize, Vec<usize>>, BTreeMap<usize, Vec<Times>>) =
+        Default::default();
+    for (place, tested) in tested.into_iter().enumerate() {
+        if let Some((alone, of)) = tested {
+            places.entry(alone).or_default().push(place);
+            times.entry(alone).or_default().push(of);
+        }
+    }
+    let p: Vec<f64> = times.values().flat_map(|of_role| certain::p_of_role(of_role)).collect();
+    for (place, p) in places.into_values().flatten().zip(holm(&p)) {
+        let found = &mut slowdowns[place];
+        let low = found.slowdown.and_then(|figure| figure.low);
+        found.p = Some(p);
+        found.certain = Some(low.is_some_and(|low| certain::is_certain(p, low)));
+    }
+}
+
+/// A role, alone and beside another one.
+#[derive(Clone)]
+struct Side<'m, 'a> {
+    alone: &'m MeasuredPoint<'a>,
+    pair: &'m MeasuredPoint<'a>,
+    load: &'m str,
+    loop_kind: LoopKind,
+}
+
+impl Side<'_, '_> {
+    /// What the role fails at beside the other, and not alone: a failure of its guest, else errors or demand that was not served.
+    fn fails(&self) -> Option<RoleFailure> {
+        let broke = broke(self.pair, self.load)?;
+        let is_unserved = |broke: &Break| broke.measure == GateMeasure::Achieved;
+        // Errors are new where demand was not served alone, but no request failed.
+        if self::broke(self.alone, self.load).is_some_and(|alone| !is_unserved(&alone) || is_unserved(&broke))
+        {
+            return None;
+        }
+        let alone = self.alone.load(self.load);
+        let part_alone = |part: fn(&LoadFigures) -> Option<f64>| {
+            mean(&alone.iter().filter_map(|load| part(load)).collect::<Vec<f64>>())
+        };
+        let (beside, alone) = match broke.measure {
+            GateMeasure::Errors => (broke.value, part_alone(error_fraction).unwrap_or(0.0)),
+            GateMeasure::Achieved => (1.0 - broke.value, 1.0 - part_alone(achieved_fraction).unwrap_or(1.0)),
+            _ => (broke.value, 0.0),
+        };
+        Some(RoleFailure { measure: broke.measure, beside, alone, detail: broke.detail })
+    }
+
+    /// The ratio of its times. Requests that fail may end early or late: a mean over them is the time of nothing.
+    fn slowdown(&self, fails: Option<&RoleFailure>, seed: u64) -> Result<Figure, Missing> {
+        if let Some(fails) = fails {
+            return Err(Missing::because(format!("{}: times are not compared", sentence::fails(fails))));
+        }
+        if broke(self.alone, self.load).is_some_and(|broke| broke.measure != GateMeasure::Achieved) {
+            return Err(Missing::because("its requests failed alone too: times are not compared"));
+        }
+        slowdown(self.alone, self.pair, self.load, self.loop_kind, seed)
+    }
+
+    /// What the ratio is tested by, with the point at which the role is alone.
+    fn times(&self) -> (usize, Times) {
+        let log_times = |point| log_times(point, self.load, self.loop_kind);
+        (self.alone.point.index, Times { alone: log_times(self.alone), beside: log_times(self.pair) })
+    }
+}
+
+/// How a load is beyond its gate, other than by its latency.
+fn broke(point: &MeasuredPoint, load: &str) -> Option<Break> {
+    let failure = point.gate.breaks().iter().find(|broke| broke.measure.is_failure() && broke.load == load);
+    failure.cloned().or_else(|| not_served(point.point, &point.kept, load))
+}
+
+/// Logarithms of the time of a request in each kept repeat that has one, by block.
+fn log_times(point: &MeasuredPoint, load: &str, loop_kind: LoopKind) -> LogTimes {
+    let log = |repeat: &&RepeatSummary| Some((repeat.block, time_of_request(repeat, load, loop_kind)?.ln()));
+    point.kept.iter().filter_map(log).filter(|(_, log)| log.is_finite()).collect()
 }
 
 /// The point at which the role is measured alone, under the same conditions as the pair.
@@ -76,7 +167,7 @@ pub(crate) fn slowdown(
     load: &str,
     loop_kind: LoopKind,
     seed: u64,
-) -> Result<crate::figure::Figure, Missing> {
+) -> Result<Figure, Missing> {
     let blocks = whole_blocks(&alone.kept, &company.kept);
     let blocks = figures(&blocks, &|repeat| time_of_request(repeat, load, loop_kind))?;
     ratio(&blocks, seed)
