@@ -121,7 +121,15 @@ struct Report {
     by_second: Vec<f64>,
     transactions: u64,
     errors: u64,
+    /// Transactions of a rate that came due and were not begun, beyond those that already waited when the measurement began.
+    queued: u64,
     latency: Histogram<u64>,
+}
+
+/// How many transactions wait for a thread at the end of a second: `[ 5s ] queue length: 2 concurrency: 1`, with a rate only.
+fn queue_length(line: &str) -> Option<(u64, u64)> {
+    let (at, rest) = line.strip_prefix("[ ")?.split_once("s ] queue length: ")?;
+    Some((at.parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
 }
 
 impl Report {
@@ -137,6 +145,11 @@ impl Report {
             let rest = rest.split_once("tps: ")?.1;
             rest.split_whitespace().next()?.parse().ok().filter(|_: &f64| measured)
         });
+        let queue_by = |second: u64| {
+            let until = text.lines().filter_map(queue_length).take_while(|(at, _)| *at <= second);
+            until.last().map_or(0, |(_, waiting)| waiting)
+        };
+        let queued = queue_by(times.warmup + times.length).saturating_sub(queue_by(times.warmup));
         let mut latency = Histogram::new(3).expect("three digits are allowed");
         // The report at the end of the warm-up has one of its own.
         let last = text.rfind("Latency histogram").unwrap_or(0);
@@ -153,13 +166,14 @@ impl Report {
             by_second: by_second.take(times.length as usize).collect(),
             transactions: number("transactions:").ok_or(missing("number of transactions"))? as u64,
             errors: number("ignored errors:").ok_or(missing("number of errors"))? as u64,
+            queued,
             latency,
         })
     }
 
     fn counts(&self) -> Counts {
         Counts {
-            offered: self.transactions + self.errors,
+            offered: self.transactions + self.errors + self.queued,
             completed: self.transactions,
             failed: self.errors,
             ..Counts::default()
@@ -229,6 +243,18 @@ General statistics:
                 != 0
         };
         assert!(!blocked(15) && blocked(120));
+    }
+
+    #[test]
+    fn what_still_waits_at_the_end_was_asked_and_not_served() {
+        let said = SAID
+            .replace("[ 4s ] thds", "[ 3s ] queue length: 40 concurrency: 4\n[ 4s ] thds")
+            .replace("\nSQL statistics", "\n[ 5s ] queue length: 240 concurrency: 4\nSQL statistics");
+        let counts = |said: &str| Report::parse(said, Times { warmup: 3, length: 2 }).unwrap().counts();
+        assert_eq!((counts(SAID).offered, counts(&said).offered), (224, 424));
+        assert_eq!((counts(&said).completed, counts(&said).failed), (223, 1));
+        let seconds = Report::parse(&said, Times { warmup: 3, length: 2 }).unwrap().seconds();
+        assert_eq!(seconds.iter().map(|second| second.counts.offered).sum::<u64>(), 424);
     }
 
     #[test]

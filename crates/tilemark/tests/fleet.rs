@@ -352,6 +352,39 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
     assert_eq!(played.fleet(&["status", "20991231"]).code, Some(2));
 }
 
+#[test]
+fn a_fleet_folder_of_somebody_else_starts_no_program() {
+    let Some(played) = Played::new(&["n1"], "touch $TILEMARK_HOME/../../started") else { return };
+    played.run(&["--json"]);
+    let started = played.home.path().join("started");
+    assert!(started.exists(), "the carrier runs");
+    let theirs = played.home.path().join("theirs");
+    fs::rename(played.folder().path(), &theirs).unwrap();
+    fs::remove_file(&started).unwrap();
+    let theirs = theirs.to_str().unwrap();
+    for arguments in [
+        &["status", theirs][..],
+        &["collect", theirs],
+        &["cancel", theirs],
+        &["clean", theirs],
+        &["confirm", theirs],
+        &["run", "--resume", theirs],
+    ] {
+        let said = played.fleet(&[arguments, &["--json"]].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let error = &said.json()["error"];
+        assert!(error["message"].as_str().unwrap().contains("its file names programs to start"), "{said:?}");
+        assert!(error["remedy"].as_str().unwrap().contains("--site FILE"), "{said:?}");
+        assert!(!started.exists(), "{arguments:?}");
+    }
+    let read = played.fleet(&["report", theirs, "--json"]);
+    assert_eq!(read.json()["asked"], 1, "{read:?}");
+    assert!(!started.exists());
+    let own = played.fleet(&["clean", theirs, "--site", played.site.to_str().unwrap()]);
+    assert_eq!(own.code, Some(0), "{own:?}");
+    assert!(started.exists(), "by one's own site file");
+}
+
 /// A host that answers nothing while this file of the fleet's folder is there.
 const GONE: &str =
     "[ ! -e $TILEMARK_HOME/gone ] || { echo 'ssh: connect to host: No route to host' >&2; exit 255; }";
