@@ -135,10 +135,7 @@ fn pages_and_what_each_guest_used_have_sections_of_their_own() {
         "{pages}"
     );
     let (_, uses) = text.split_once("What each guest used").expect("a tile has two guests");
-    assert!(
-        uses.contains("Step: 8, KVM guests. The busiest backend used 3.00 % of its processors."),
-        "{uses}"
-    );
+    assert!(uses.contains("Step: 8, KVM guests. The busiest backend used 3.00 % of its vCPUs."), "{uses}");
     assert_eq!(words_of_row(uses, "front"), "web 8 1.20 60.0 % 1.80 \u{2013} 2.50", "{uses}");
     let page = html(&report);
     assert!(page.contains("How good pages were") && page.contains("What each guest used"));

@@ -239,7 +239,7 @@ pub(crate) fn fails(failure: &RoleFailure) -> String {
     }
 }
 
-/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. Nothing certain is known of 1.`
+/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. 1 setting is undecided: it needs more repeats.`
 pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     let count = |outcome: SettingOutcome| found.of(outcome).count();
     let named = |outcome: SettingOutcome, one: &str, many: &str| {
@@ -252,7 +252,7 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     let unknown = count(SettingOutcome::CannotTell);
     let mut sentences = vec![match pays {
         Some(pays) => format!("Of {screened} {pays}."),
-        None if unknown == found.settings.len() => format!("Nothing certain is known of {screened}."),
+        None if unknown == found.settings.len() => undecided_settings(unknown),
         None => format!("Of {screened} none is known to pay."),
     }];
     sentences.extend(named(SettingOutcome::Harms, "harms", "harm").map(|text| format!("{text}.")));
@@ -262,10 +262,17 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
         sentences.push(format!("{none} {verb} no effect that matters."));
     }
     if (1..found.settings.len()).contains(&unknown) {
-        sentences.push(format!("Nothing certain is known of {unknown}."));
+        sentences.push(undecided_settings(unknown));
     }
     sentences.extend(doubt(verdict));
     sentences.join(" ")
+}
+
+fn undecided_settings(count: usize) -> String {
+    match count {
+        1 => "1 setting is undecided: it needs more repeats.".to_owned(),
+        _ => format!("{count} settings are undecided: they need more repeats."),
+    }
 }
 
 /// `vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2])`: what fails more with it, or else the measure whose effect in the direction of the
@@ -643,7 +650,8 @@ fn no_difference(comparison: &Comparison, pairing: Pairing) -> String {
     )
 }
 
-const TWO_RUNS: &str = "With one run a side, a difference between A and B cannot be distinguished from one between any two runs; \
+/// Why single runs give no verdict, and what to do.
+pub const TWO_RUNS: &str = "Each side has one run. Two runs of the same configuration also differ, so the change may not be the cause; \
     to fix: compare them in turn (`tilemark ab`), or measure three runs of each (`tilemark runs baseline`).";
 
 fn differs_between_runs(comparison: &Comparison, pairing: Pairing) -> String {
@@ -735,7 +743,7 @@ fn change(measure: &MeasureComparison, pairing: Pairing) -> String {
 
 fn cause(differences: &[Difference]) -> String {
     match differences {
-        [] => "Nothing that was planned differs.".to_owned(),
+        [] => "A and B have the same configuration.".to_owned(),
         [only] => format!("Only {} differs: {} (A), {} (B).", only.key, only.a, only.b),
         several => {
             let keys: Vec<&str> = several.iter().map(|difference| difference.key.as_str()).collect();
@@ -800,6 +808,13 @@ mod tests {
             outcome: ComparisonOutcome::Worse,
         });
         assert_eq!(setting(&found), "vm.x = 1 (errors of web: 2 % with it, 0 % without)");
+    }
+
+    #[test]
+    fn settings_that_are_undecided_and_sides_that_are_alike_are_named_as_that() {
+        assert_eq!(undecided_settings(1), "1 setting is undecided: it needs more repeats.");
+        assert_eq!(undecided_settings(3), "3 settings are undecided: they need more repeats.");
+        assert_eq!(cause(&[]), "A and B have the same configuration.");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn records(runs: &ComparedRuns) -> Table {
         words("Verdict"),
         words("Run"),
         measured("Estimate").unit("tiles").dispensable(2),
-        words("Ran out first").dispensable(1),
+        words("First bottleneck").dispensable(1),
         words("Kernel").dispensable(3),
         words("QEMU").dispensable(4),
         words("Tilemark").dispensable(5),

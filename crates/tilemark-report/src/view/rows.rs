@@ -305,7 +305,7 @@ pub(crate) const fn limit_word(limit: LimitResource) -> &'static str {
         LimitResource::Memory => "memory",
         LimitResource::Disk => "disk",
         LimitResource::Network => "network",
-        LimitResource::LoadGenerator => "our load",
+        LimitResource::LoadGenerator => "load generator (not the host)",
         LimitResource::Unknown => "unknown",
     }
 }

@@ -133,8 +133,16 @@ pub(crate) enum SentencePart<'a> {
 }
 
 /// How sentences of the answer begin, or go on, that give a reason or a remedy.
-const REMEDIES: [&str; 6] =
-    ["Not trusted: ", "Cannot tell: ", "To try ", "About ", "With one run a side", "; to fix: "];
+const REMEDIES: [&str; 7] = [
+    "Not trusted: ",
+    "Cannot tell: ",
+    "To try ",
+    "About ",
+    // Both of `tilemark_statistics::sentence::TWO_RUNS`.
+    "Each side has one run.",
+    "Two runs of the same configuration",
+    "; to fix: ",
+];
 
 /// The parts of an answer's `sentence`; joined, they are the whole.
 pub(crate) fn sentence_parts(sentence: &str) -> Vec<SentencePart<'_>> {
@@ -303,7 +311,7 @@ fn resolution(view: &View) -> String {
         return screening_resolution(screening);
     }
     let Some(point) = reference(view) else {
-        return "no step has repeats enough to say".to_owned();
+        return "unknown: no step has enough repeats".to_owned();
     };
     let step = format!("at {}", counted(point.tiles.into(), "tile"));
     let p99 = point.p99_ms.as_ref().and_then(half_width);
@@ -321,16 +329,15 @@ fn resolution(view: &View) -> String {
     if named.is_empty() {
         return match point.repeats_kept {
             0..=2 => format!(
-                "none: {} {step}, an interval needs three",
+                "unknown: {} {step}, and an interval needs 3",
                 counted(point.repeats_kept.into(), "repeat")
             ),
-            _ => "not known: the record has no interval".to_owned(),
+            _ => "unknown: the record has no interval".to_owned(),
         };
     }
     if point.repeats_kept < REPEATS_FOR_SIGNIFICANCE {
         return format!(
-            "none with {} (at p < 0.01, {REPEATS_FOR_SIGNIFICANCE} are needed); {step} the 95 % interval is {}",
-            counted(kept.into(), "repeat"),
+            "unknown. It needs {REPEATS_FOR_SIGNIFICANCE} repeats (p < 0.01), and {kept} were kept {step}. Their 95 % interval is {}",
             named.join(" and ")
         );
     }
@@ -398,7 +405,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_distr::{Distribution, Normal};
     use tilemark_statistics::{
-        BetterWhen, Block, Measure, Rank, Scale, SideVerdict, compare_sides, estimate,
+        BetterWhen, Block, Measure, Rank, Scale, SideVerdict, compare_sides, estimate, sentence::TWO_RUNS,
     };
 
     #[test]
@@ -462,5 +469,10 @@ mod tests {
         assert_eq!(sentence_parts(whole), wanted);
         let parts = sentence_parts("These two runs differ in p99; to fix: compare them in turn.");
         assert_eq!(parts, [Claim("These two runs differ in p99"), Remedy("; to fix: compare them in turn.")]);
+        let single = format!("These two runs differ in p99. {TWO_RUNS} Only gate.p99 differs.");
+        let parts = sentence_parts(&single);
+        assert_eq!((parts.first(), parts.len()), (Some(&Claim("These two runs differ in p99. ")), 5));
+        assert!(parts[1..4].iter().all(|part| matches!(part, Remedy(_))), "{parts:?}");
+        assert_eq!(parts[4], Claim("Only gate.p99 differs."));
     }
 }

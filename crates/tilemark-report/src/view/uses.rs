@@ -8,8 +8,8 @@ use tilemark_record::summary::GuestUse;
 /// Bytes in a megabyte.
 const MB: f64 = 1e6;
 
-const ABOUT: &str = "Of a mean guest with that name: processors it used, as a number of processors and as part of its own; the busiest of them; \
-    what it read and wrote on disks; what passed its port of the network, both ways.";
+const ABOUT: &str = "Each row is the average guest of that name: CPUs used, the same as a share of its vCPUs, CPUs used by the busiest such guest, \
+    MB/s of disk and network (both directions).";
 
 /// At the largest step; nothing where a tile has one guest.
 pub(crate) fn uses(view: &View) -> Option<Section> {
@@ -24,9 +24,9 @@ pub(crate) fn uses(view: &View) -> Option<Section> {
     let columns = vec![
         given("Guest"),
         given("Guests").dispensable(3),
-        measured("Processors"),
-        measured("Of its own"),
-        measured("Busiest").dispensable(2),
+        measured("CPUs"),
+        measured("Share of its vCPUs"),
+        measured("Busiest guest").dispensable(2),
         measured("Disk").unit("MB/s"),
         measured("Network").unit("MB/s").dispensable(1),
     ];
@@ -50,7 +50,7 @@ fn back_end(point: &PointResult) -> String {
     back_ends
         .map(|one| {
             format!(
-                "The busiest {} used {} of its processors. ",
+                "The busiest {} used {} of its vCPUs. ",
                 one.guest,
                 percent(of_own(one.processors_max, one))
             )

@@ -193,7 +193,7 @@ fn two_single_runs_differ_at_most_between_themselves_and_neither_accuse_nor_acqu
     assert_eq!(found.verdict.status, VerdictStatus::Trusted, "{:?}", found.verdict.reasons);
     assert!(sentence.starts_with("These two runs differ in steady p50 at 2 tiles: +20"), "{sentence}");
     assert!(
-        sentence.contains("cannot be distinguished from one between any two runs")
+        sentence.contains("Two runs of the same configuration also differ")
             && sentence.ends_with("Only host.kernel differs: 6.1 (A), 6.12 (B)."),
         "{sentence}"
     );

@@ -133,7 +133,7 @@ fn hosts(fleet: &FleetVerdict) -> Table {
         measured("Capacity").unit("tiles"),
         words("Ended").dispensable(1),
         words("Unusual facts, or why").dispensable(2),
-        words("Ran out first").dispensable(3),
+        words("First bottleneck").dispensable(3),
         words("Run").dispensable(4),
     ]);
     let mut groups: Vec<RowGroup> = Vec::new();
