@@ -89,8 +89,10 @@ impl BrokerAddress {
             None => ("guest".to_owned(), "guest".to_owned()),
             Some((_, Some((user, password)))) => (decoded(user)?, decoded(password)?),
             Some((user, None)) => {
-                let password = apart.ok_or_else(|| wrong("the user has no password"))?;
-                (decoded(user)?, password.to_owned())
+                let user = decoded(user)?;
+                let password = apart
+                    .ok_or_else(|| LoadError::NoPassword { user: user.clone(), host: place.to_owned() })?;
+                (user, password.to_owned())
             }
         };
         Ok(Self {
@@ -216,7 +218,8 @@ mod tests {
         assert_eq!(read("amqp://me:own@127.0.0.1").password, "own");
         assert_eq!(read("amqp://127.0.0.1"), BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
         let error = "amqp://me@127.0.0.1".parse::<BrokerAddress>().unwrap_err();
-        assert!(error.to_string().contains("the user has no password"), "{error}");
+        assert_eq!(error.to_string(), "no password for user `me` of 127.0.0.1");
+        assert_eq!(error.remedy(), "set TILEMARK_BROKER_PASSWORD");
     }
 
     #[test]

@@ -17,6 +17,14 @@ pub enum LoadError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The address names a user, and there is no password for it.
+    #[error("no password for user `{user}` of {host}")]
+    NoPassword {
+        /// The user.
+        user: String,
+        /// The broker's host, with its port where the address has one.
+        host: String,
+    },
     /// A setting that cannot work.
     #[error("{setting} is {value}; {rule}")]
     Setting {
@@ -120,6 +128,7 @@ impl LoadError {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::Address { .. } => "give it as amqp://user:password@host:5672/",
+            Self::NoPassword { .. } => "set TILEMARK_BROKER_PASSWORD",
             Self::Setting { .. } => "change that setting",
             Self::Connect { .. } => {
                 "start a broker there (tilemark broker --listen ADDRESS:PORT), or correct the address"

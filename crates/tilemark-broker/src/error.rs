@@ -31,6 +31,12 @@ pub enum BrokerError {
         /// Why not.
         source: io::Error,
     },
+    /// The folder that is to be checked does not exist.
+    #[error("there is no journal in {folder}")]
+    NoJournal {
+        /// The folder asked for.
+        folder: PathBuf,
+    },
     /// The journal cannot be read in full.
     #[error("the journal in {folder} is damaged: {damage}")]
     JournalDamaged {
@@ -58,6 +64,7 @@ impl BrokerError {
             Self::Journal { .. } => {
                 "make the folder writable and see that its disk is neither full nor failing"
             }
+            Self::NoJournal { .. } => "check the path: it is the folder given to `--journal`",
             Self::JournalDamaged { .. } => {
                 "restore the folder from a copy, or start the broker with --accept-damage: it keeps what can be read"
             }

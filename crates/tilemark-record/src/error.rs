@@ -64,12 +64,18 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// No run is called so.
-    #[error("no run `{wanted}`{}", if known.is_empty() { ": there are none yet".to_owned() } else { format!("; the newest are: {}", known.join(", ")) })]
+    #[error("no run `{wanted}`{}", if known.is_empty() { ": this user has no runs".to_owned() } else { format!("; the newest are: {}", known.join(", ")) })]
     NoSuchRun {
         /// What was asked for.
         wanted: String,
         /// Ids of the newest runs.
         known: Vec<String>,
+    },
+    /// A path that was given for a run leads to no record.
+    #[error("{} is not a record: it has no plan.json", path.display())]
+    NotARecord {
+        /// The path as it was given.
+        path: PathBuf,
     },
     /// Several runs begin like that.
     #[error("`{wanted}` begins {}", matches.join(" and "))]
@@ -108,7 +114,11 @@ impl RecordError {
                 "remove it yourself if nothing in it is needed; `tilemark runs` lists records".to_owned()
             }
             Self::Occupied { .. } => "name an empty or new directory".to_owned(),
-            Self::NoSuchRun { .. } => "`tilemark runs` lists them; a path works too".to_owned(),
+            Self::NoSuchRun { known, .. } if known.is_empty() => {
+                "make one with `tilemark quick`, or give the path of a record".to_owned()
+            }
+            Self::NoSuchRun { .. } => "`tilemark runs` lists all; the path of a record works too".to_owned(),
+            Self::NotARecord { .. } => "check the path".to_owned(),
             Self::NotUnique { .. } => "give more of the id".to_owned(),
         }
     }

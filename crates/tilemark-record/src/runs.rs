@@ -74,8 +74,9 @@ impl Runs {
         let path = Path::new(wanted);
         let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
         let is_path = path.join("plan.json").exists();
-        if is_path && (wanted.contains('/') || wanted == ".") {
-            return Ok(RunDirectory::at(path));
+        if wanted.contains('/') || wanted == "." {
+            let not_a_record = RecordError::NotARecord { path: PathBuf::from(wanted) };
+            return if is_path { Ok(RunDirectory::at(path)) } else { Err(not_a_record) };
         }
         let ids = self.ids();
         if wanted == "last"
@@ -134,5 +135,24 @@ mod tests {
     fn a_run_that_is_not_there_is_told_with_the_newest() {
         let (_folder, runs) = runs(&["2026a"]);
         assert_eq!(runs.find("x").unwrap_err().to_string(), "no run `x`; the newest are: 2026a");
+    }
+
+    #[test]
+    fn where_there_are_no_runs_it_is_the_user_who_has_none() {
+        let (_folder, runs) = runs(&[]);
+        let error = runs.find("last").unwrap_err();
+        assert_eq!(error.to_string(), "no run `last`: this user has no runs");
+        assert!(error.remedy().contains("`tilemark quick`"), "{}", error.remedy());
+    }
+
+    #[test]
+    fn a_path_without_a_record_is_named_as_a_path() {
+        let (folder, runs) = runs(&["2026a"]);
+        let path = folder.path().to_str().unwrap();
+        for wanted in [path, "./nowhere"] {
+            let error = runs.find(wanted).unwrap_err();
+            assert_eq!(error.to_string(), format!("{wanted} is not a record: it has no plan.json"));
+            assert_eq!(error.remedy(), "check the path");
+        }
     }
 }

@@ -111,9 +111,24 @@ impl From<RecordError> for Failure {
             | RecordError::NoRecord { .. }
             | RecordError::Occupied { .. }
             | RecordError::NoSuchRun { .. }
+            | RecordError::NotARecord { .. }
             | RecordError::NotUnique { .. } => FailureCode::BadInput,
         };
-        Self::from_error(code, &error, error.remedy())
+        Self::from_error(code, &error, remedy_for(&error, rustix::process::geteuid().is_root()))
+    }
+}
+
+/// What a user reads who has no such run, and is not root.
+pub(crate) const ROOTS_RUNS: &str = "runs made with sudo belong to root: repeat the command with `sudo`";
+
+/// What to do about a record. Who is not root may look for a run that `sudo` made, and that root has.
+fn remedy_for(error: &RecordError, is_root: bool) -> String {
+    let remedy = error.remedy();
+    match error {
+        RecordError::NoSuchRun { .. } if !is_root => {
+            format!("{remedy}; {ROOTS_RUNS}")
+        }
+        _ => remedy,
     }
 }
 
@@ -219,4 +234,18 @@ pub(crate) fn place_distrusted(error: &io::Error) -> Option<Failure> {
         Distrust::Kind { .. } => format!("remove {path}, or name another place"),
     };
     Some(Failure::new(FailureCode::HostUnfit, format!("{why}: it is not used"), remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_root_reads_where_the_runs_of_sudo_are() {
+        let none = RecordError::NoSuchRun { wanted: "last".to_owned(), known: Vec::new() };
+        assert!(remedy_for(&none, false).ends_with("repeat the command with `sudo`"));
+        assert!(!remedy_for(&none, true).contains("sudo"));
+        let no_record = RecordError::NotARecord { path: "/x".into() };
+        assert_eq!(remedy_for(&no_record, false), "check the path");
+    }
 }

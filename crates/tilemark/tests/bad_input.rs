@@ -168,7 +168,7 @@ fn scenarios_that_cannot_be_resolved() {
         (
             &["plan", "web", "--on", "native", "--preset", "quik"],
             "no preset `quik`",
-            "this scenario has: quick",
+            "this scenario has: quick, host",
         ),
         (
             &["plan", "web", "--on", "native", "--set", "gate.p99=soon"],
@@ -310,12 +310,16 @@ fn a_record_that_was_never_closed_is_refused() {
 #[test]
 fn runs_that_are_not_there() {
     let home = Home::new();
-    for (arguments, message) in [
-        (&["report"][..], "no run `last`: there are none yet"),
-        (&["report", "2026"], "no run `2026`"),
-        (&["compare", "a", "b"], "no run `a`"),
+    let none = "make one with `tilemark quick`, or give the path of a record";
+    for (arguments, message, remedy) in [
+        (&["report"][..], "no run `last`: this user has no runs", none),
+        (&["report", "2026"], "no run `2026`: this user has no runs", none),
+        (&["compare", "a", "b"], "no run `a`: this user has no runs", none),
+        (&["fleet", "status"], "there are no fleet runs yet", "start one with `tilemark fleet run"),
+        (&["fleet", "report"], "there are no fleet runs yet", "start one with `tilemark fleet run"),
+        (&["runs", "show", "/nowhere"], "/nowhere is not a record: it has no plan.json", "check the path"),
     ] {
-        refused(&home, &Refused { arguments, code: 2, message, remedy: "`tilemark runs`" });
+        refused(&home, &Refused { arguments, code: 2, message, remedy });
     }
     assert_eq!(home.says(&["compare", "a", "b", "--exit-verdict"]).code, Some(128), "git bisect stops");
     let said = home.says(&["runs"]);

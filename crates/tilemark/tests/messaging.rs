@@ -135,7 +135,12 @@ fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of()
     assert!(!apart.error.contains("list of processes"), "{apart:?}");
     let wrong = says("guest", Some("secret-word"));
     told(&wrong, 3, "the broker refused user 'guest'", "correct user and password");
-    told(&says("guest", None), 2, "the user has no password", "TILEMARK_BROKER_PASSWORD");
+    told(
+        &says("guest", None),
+        2,
+        "no password for user `guest` of 127.0.0.1",
+        "set TILEMARK_BROKER_PASSWORD",
+    );
     let shown = says("somebody:secret-word", None);
     assert!(shown.error.contains("TILEMARK_BROKER_PASSWORD"), "{shown:?}");
     for said in [wrong, shown] {

@@ -32,7 +32,13 @@ pub fn check_journal(folder: &Path) -> Result<JournalCheck, BrokerError> {
         io::ErrorKind::WouldBlock => BrokerError::JournalInUse { folder: folder.to_owned() },
         _ => BrokerError::Journal { folder: folder.to_owned(), source },
     };
-    let mut disk = FolderDisk::open_to_read(folder).map_err(failed)?;
+    let mut disk = FolderDisk::open_to_read(folder).map_err(|error| match error.kind() {
+        // It does not exist, or is a file.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            BrokerError::NoJournal { folder: folder.to_owned() }
+        }
+        _ => failed(error),
+    })?;
     let recovered = recover(&mut disk).map_err(failed)?;
     Ok(JournalCheck {
         segments: recovered.segments.len(),
@@ -58,5 +64,23 @@ impl fmt::Display for JournalCheck {
             Some(damage) => write!(f, "; damaged: {damage}"),
             None => write!(f, "; no damage"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_folder_has_no_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for path in [folder.path().join("nowhere"), file] {
+            let error = check_journal(&path).unwrap_err();
+            assert_eq!(error.to_string(), format!("there is no journal in {}", path.display()));
+            assert!(error.remedy().contains("`--journal`"), "{}", error.remedy());
+        }
+        assert_eq!(check_journal(folder.path()).unwrap(), JournalCheck::default());
     }
 }

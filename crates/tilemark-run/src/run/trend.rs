@@ -1,7 +1,8 @@
 //! `runs trend`: the runs of one scenario over time.
 
 use crate::{
-    failure::{Failure, FailureCode},
+    failure::{Failure, FailureCode, ROOTS_RUNS},
+    program::is_root,
     run::compare::made_with,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,8 +80,8 @@ pub fn trend(scenario: &str, records: Vec<Tagged>) -> Result<Trend, Failure> {
         let known: Vec<String> = known.into_iter().take(10).collect();
         let remedy = match known.as_slice() {
             [] => {
-                "`tilemark runs` lists all runs; there is none yet. Those made with sudo are root's: put `sudo` before the command"
-                    .to_owned()
+                let own = "make one with `tilemark run` or `tilemark capacity`";
+                if is_root() { own.to_owned() } else { format!("{own}; {ROOTS_RUNS}") }
             }
             some => format!("`tilemark runs` lists all; there are runs of {}", some.join(", ")),
         };

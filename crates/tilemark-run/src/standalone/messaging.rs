@@ -264,7 +264,11 @@ fn address(text: &str, trust: &Trust) -> Result<BrokerAddress, Failure> {
 
 impl From<BrokerError> for Failure {
     fn from(error: BrokerError) -> Self {
-        Self::from_error(FailureCode::HostUnfit, &error, error.remedy())
+        let code = match &error {
+            BrokerError::NoJournal { .. } => FailureCode::BadInput,
+            _ => FailureCode::HostUnfit,
+        };
+        Self::from_error(code, &error, error.remedy())
     }
 }
 
@@ -275,6 +279,7 @@ impl From<LoadError> for Failure {
                 FailureCode::BadInput,
                 format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
             ),
+            LoadError::NoPassword { .. } => (FailureCode::BadInput, format!("set {}", password::BROKER)),
             LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
             _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
         };

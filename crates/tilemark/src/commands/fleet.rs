@@ -126,6 +126,10 @@ fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
 
 pub(crate) fn failure(error: impl Into<FleetError>) -> Failure {
     let error = error.into();
+    if matches!(&error, FleetError::NoFleet { known, wanted } if known.is_empty() && wanted == "last") {
+        let remedy = "start one with `tilemark fleet run SCENARIO --site FILE`";
+        return Failure::new(FailureCode::BadInput, "there are no fleet runs yet", remedy);
+    }
     let code = if error.is_bad_input() { FailureCode::BadInput } else { FailureCode::HostUnfit };
     Failure::from_error(code, &error, error.remedy())
 }

@@ -135,7 +135,13 @@ fn restored(restored: &Restored) -> String {
 }
 
 fn status(status: &Status) -> String {
-    let Some(profile) = &status.profile else { return "No profile is applied.".to_owned() };
+    let Some(profile) = &status.profile else {
+        return if tilemark_run::program::is_root() {
+            "No profile is applied.".to_owned()
+        } else {
+            "This user has applied no profile. One that root applied: `sudo tilemark host status`.".to_owned()
+        };
+    };
     let mut lines = vec![format!("The profile `{profile}` is applied:")];
     lines.extend(status.settings.iter().map(|setting| {
         let Changed { name, was, wanted, now, .. } = setting;

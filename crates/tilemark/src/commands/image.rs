@@ -84,5 +84,8 @@ fn list(form: Form) -> ExitCode {
 
 fn remove(unwanted: &Unwanted, form: Form) -> ExitCode {
     let removed = cache::remove(&places(), unwanted);
-    screen::show_list(removed, form, "removed", ("Nothing to remove.", cache::Removed::text))
+    let flags = [(unwanted.unused, " --unused"), (unwanted.disks, " --disks")];
+    let given: String = flags.iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| *flag).collect();
+    let none = format!("Nothing to remove.{}", roots_are_apart(&format!("image remove{given}")));
+    screen::show_list(removed, form, "removed", (&none, cache::Removed::text))
 }
