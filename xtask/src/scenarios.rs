@@ -65,10 +65,13 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
 /// The place of all workloads in the template.
 const WORKLOADS: &str = "{{workloads}}";
 
-/// The keys of a load: its own, then the name of each workload.
+/// The keys of a load: its own, then the name of each workload. Each key that may be left out is given here; a key that is forgotten
+/// stops `rows`.
 fn load_keys() -> Vec<String> {
-    let load: Load = serde_json::from_value(serde_json::json!({ "name": "l", "guest": "g", "web": {} }))
-        .expect("it is a load");
+    let load: Load = serde_json::from_value(
+        serde_json::json!({ "name": "l", "guest": "g", "from": "clients", "web": {} }),
+    )
+    .expect("it is a load");
     let text = serde_json::to_string(&load).expect("a load can be written");
     let Ordered(mut keys) = serde_json::from_str(&text).expect("a load is a table");
     keys.pop();
@@ -208,6 +211,16 @@ impl Schema {
 
     fn rows(&self, name: &str, keys: &[String]) -> Result<String> {
         let definition = self.definition(name)?;
+        let known = definition["properties"].as_object();
+        let forgotten: Vec<&str> = known
+            .into_iter()
+            .flat_map(Map::keys)
+            .filter(|key| !keys.contains(key))
+            .map(String::as_str)
+            .collect();
+        if !forgotten.is_empty() {
+            bail!("the table of {name} lacks {}", forgotten.join(", "));
+        }
         let mut table = String::from("| key | type | default | meaning |\n|---|---|---|---|\n");
         for key in keys {
             let row = self.row(definition, key).with_context(|| format!("{name}.{key}"))?;
@@ -392,6 +405,20 @@ mod tests {
         assert!(rows[0].starts_with("| `p99` | time | `\"50ms\"` | 99 of 100 requests"), "{table}");
         assert!(rows[1].starts_with("| `errors` | part | `\"0.1%\"` | "), "{table}");
         assert_eq!(rows.len(), 6);
+    }
+
+    #[test]
+    fn a_table_has_every_key_of_the_schema() {
+        let schema = Schema::new().unwrap();
+        for (name, keys) in keys() {
+            schema.rows(name, &keys).unwrap();
+            let fewer = &keys[..keys.len() - 1];
+            let is_choice = choice_of(schema.definition(name).unwrap(), &keys[keys.len() - 1]).is_some();
+            assert_eq!(schema.rows(name, fewer).is_err(), !is_choice, "{name}");
+        }
+        let loads = schema.table("Load").unwrap();
+        let row = loads.lines().find(|row| row.starts_with("| `from` | text |")).expect("who sends a load");
+        assert!(row.contains("role `client`") && row.contains("[clients.md](clients.md)"), "{row}");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Scenario {
     pub name: String,
     /// What it measures and why, in a sentence or two.
     pub about: String,
-    /// Name of the load whose figures are the point's own. Default: the only load. A scenario with several loads needs it.
+    /// Name of the main load: the p99 and throughput of a step are those of this load. Default: the only load. A scenario with several loads needs it.
     #[serde(default)]
     pub headline: Option<String>,
     /// The image that its guests boot: the name of one inside the program, the path of an `image.toml`, or a table `[image]`.
@@ -308,10 +308,9 @@ pub struct Load {
     pub name: String,
     /// The guest of the tile that it loads.
     pub guest: String,
-    /// The guest of the tile that sends it, with role `client`. The two guests can then reach each other on the run network. Or
-    /// `"clients"`: other machines send it, those of the site file (`--site FILE`), each for whole tiles; see [clients.md](clients.md).
-    /// Default: it is sent from outside of the guests, by the load process, or runs inside the guest that it loads, as its workload is
-    /// made.
+    /// Who sends the load: the name of a guest of the tile with role `client` (the two guests can then reach each other on the run
+    /// network), or `"clients"`: the machines of the site file (`--site FILE`), each for whole tiles; see [clients.md](clients.md).
+    /// Default: the load process of the host, or the loaded guest itself for a workload that runs inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// When requests are sent.
