@@ -4,9 +4,11 @@ use crate::{
     check_limits::{check_document, check_limits, check_text},
     host_settings,
     problem::{Problem, Problems},
+    resolve::HOST_PRESET,
     said::in_our_words,
     scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
-    settings, unreadable,
+    settings,
+    unreadable::{self, Typed},
     workload::{self, Alone, Place, Say},
 };
 use serde_json::Value;
@@ -23,6 +25,7 @@ pub use crate::check_limits::SCENARIO_BYTES_MAX;
 pub struct Draft {
     document: Value,
     origin: String,
+    typed: Typed,
 }
 
 impl Draft {
@@ -38,7 +41,7 @@ impl Draft {
         host_settings::flatten(&mut document)
             .map_err(|message| Problem::new(format!("{origin}: {message}"), "leave out one of them"))?;
         check_document(&document, origin)?;
-        Ok(Self { document, origin: origin.to_owned() })
+        Ok(Self { document, origin: origin.to_owned(), typed: Typed::new() })
     }
 
     /// The file or name that it was read from.
@@ -55,11 +58,11 @@ impl Draft {
     pub fn apply_preset(&mut self, name: &str) -> Result<(), Problems> {
         let presets = self.document.get("preset").and_then(Value::as_object).cloned().unwrap_or_default();
         let Some(values) = presets.get(name).and_then(Value::as_object) else {
-            let known: Vec<&str> = presets.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(
-                Problem::new(format!("no preset `{name}`"), format!("this scenario has: {known}")).into()
-            );
+            // That of every scenario is last.
+            let own = presets.keys().map(String::as_str).filter(|own| *own != HOST_PRESET);
+            let known: Vec<&str> = own.chain([HOST_PRESET]).collect();
+            let remedy = format!("this scenario has: {}", known.join(", "));
+            return Err(Problem::new(format!("no preset `{name}`"), remedy).into());
         };
         for (key, value) in values {
             self.set(key, value.clone())?;
@@ -76,6 +79,16 @@ impl Draft {
 
     /// Puts `KEY=VALUE` settings in place.
     pub fn apply_settings(&mut self, settings: &BTreeMap<String, String>) -> Result<(), Problems> {
+        self.apply_typed("--set", settings)
+    }
+
+    /// The same, of another flag than `--set`, such as `--a`: messages show it.
+    pub fn apply_typed(
+        &mut self,
+        flag: &'static str,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<(), Problems> {
+        self.typed.extend(settings.keys().map(|key| (key.clone(), flag)));
         let failed =
             settings.iter().filter_map(|(key, text)| self.set(key, settings::value_of_flag(text)).err());
         let problems: Vec<Problem> = failed.flat_map(|problems| problems.0).collect();
@@ -84,7 +97,7 @@ impl Draft {
 
     /// The scenario, checked as far as it can be without a host. All problems are told at once.
     pub fn finish(&self) -> Result<Scenario, Problems> {
-        let mut scenario = unreadable::read(&self.document)?;
+        let mut scenario = unreadable::read(&self.document, &self.typed)?;
         if let ([only], None) = (&scenario.load[..], &scenario.headline) {
             scenario.headline = Some(only.name.clone());
         }
@@ -157,7 +170,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         None if !scenario.load.is_empty() => {
             say(
                 "there are loads and no `headline`".to_owned(),
-                "name the load whose figures are the point's own",
+                "name the main load: p99 and throughput of a step are those of this load",
             );
         }
         _ => {}

@@ -266,7 +266,7 @@ fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec
                 chosen.insert(key.clone());
                 vary.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
             }
-            draft.apply_settings(settings)?;
+            draft.apply_typed(if *side == Some(SideName::B) { "--b" } else { "--a" }, settings)?;
             // There may be a thousand: what no point needs is left out.
             let scenario = Scenario { preset: BTreeMap::new(), vary: BTreeMap::new(), ..draft.finish()? };
             let host = host_settings(&scenario);

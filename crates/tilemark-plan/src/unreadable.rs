@@ -4,7 +4,7 @@
 
 use crate::{
     problem::{Problem, Problems},
-    said::{example, in_our_words},
+    said::{example, in_our_words, unit, unit_of},
     scenario::{Load, Scenario},
     settings::name_of,
     workload::Work,
@@ -12,10 +12,14 @@ use crate::{
 use serde::Deserialize;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
+use std::collections::BTreeMap;
+
+/// The flag that each key was typed with.
+pub(crate) type Typed = BTreeMap<String, &'static str>;
 
 /// Reads a scenario's document; tells all mistakes at once.
-pub(crate) fn read(document: &Value) -> Result<Scenario, Problems> {
-    Scenario::deserialize(document).map_err(|_| Problems(mistakes(document)))
+pub(crate) fn read(document: &Value, typed: &Typed) -> Result<Scenario, Problems> {
+    Scenario::deserialize(document).map_err(|_| Problems(mistakes(document, typed)))
 }
 
 /// Mistakes that are reported; after each the whole document is read again.
@@ -24,7 +28,7 @@ const MISTAKES_MAX: usize = 25;
 /// A place in a document: keys, and numbers in lists.
 type Way = Vec<String>;
 
-fn mistakes(document: &Value) -> Vec<Problem> {
+fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
     let (mut left, mut taken) = (document.clone(), Vec::new());
     let mut problems = Vec::new();
     while let Err((mut way, message)) = read_one_by_one(&left) {
@@ -42,7 +46,7 @@ fn mistakes(document: &Value) -> Vec<Problem> {
             } else {
                 way.push(key);
             }
-            problems.push(problem(&left, &at, &message));
+            problems.push(problem(&left, typed, &at, &message));
         } else if message.starts_with("missing field") {
             at.push(key);
             // What was taken out above lacks through no mistake of its own.
@@ -50,7 +54,7 @@ fn mistakes(document: &Value) -> Vec<Problem> {
                 problems.push(missing(&left, &at));
             }
         } else {
-            problems.push(problem(&left, &at, &message));
+            problems.push(problem(&left, typed, &at, &message));
         }
         if !take_out(&mut left, &way) {
             break;
@@ -111,13 +115,39 @@ fn way_of(path: &Path) -> Way {
     path.iter().map_while(step).collect()
 }
 
-fn problem(document: &Value, at: &[String], message: &str) -> Problem {
+fn problem(document: &Value, typed: &Typed, at: &[String], message: &str) -> Problem {
+    if let Some(problem) = number_without_unit(document, typed, at, message) {
+        return problem;
+    }
     let place = place(document, at);
     let place = if place.is_empty() { "the scenario".to_owned() } else { format!("`{place}`") };
     let message = format!("{place}: {}", in_our_words(message));
     // What has no such key needs none.
     let example = if message.contains(": there is no key ") { None } else { example(at) };
     Problem::new(message, remedy(example.map(|example| format!("write it like `{example}`"))))
+}
+
+/// A number where a number with a unit is meant: the user's own number is shown with one.
+fn number_without_unit(document: &Value, typed: &Typed, at: &[String], message: &str) -> Option<Problem> {
+    let number = document.pointer(&pointer(at)).filter(|value| value.is_number())?;
+    if !message.ends_with("expected a string") {
+        return None;
+    }
+    let (key, unit) = (at.last()?, unit_of_default(document, at).or_else(|| unit(at))?);
+    let place = place(document, at);
+    let right = match typed.get(&place) {
+        Some(flag) => format!("write `{flag} {place}={number}{unit}`"),
+        None => format!("write `{key} = \"{number}{unit}\"`"),
+    };
+    Some(Problem::new(format!("`{place}`: {number} has no unit"), remedy(Some(right))))
+}
+
+/// The unit of the value that a scenario has where it leaves the key out.
+fn unit_of_default(document: &Value, at: &[String]) -> Option<String> {
+    let mut without = document.clone();
+    take_out(&mut without, at);
+    let scenario = serde_json::to_value(Scenario::deserialize(&without).ok()?).ok()?;
+    unit_of(scenario.pointer(&pointer(at))?.as_str()?)
 }
 
 fn missing(document: &Value, at: &[String]) -> Problem {
@@ -156,5 +186,42 @@ fn take_out(document: &mut Value, way: &[String]) -> bool {
             index.map(|index| items.remove(index)).is_some()
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::Draft;
+
+    #[test]
+    fn a_number_without_a_unit_is_shown_with_one_as_it_was_typed() {
+        let web = include_str!("../../../scenarios/web.toml");
+        let said = |flag: Option<&'static str>, key: &str, text: &str| {
+            let mut draft = Draft::from_toml(web, "web").unwrap();
+            match flag {
+                Some(flag) => {
+                    draft.apply_typed(flag, &[(key.to_owned(), text.to_owned())].into()).unwrap();
+                }
+                None => draft.set(key, text.parse::<f64>().unwrap().into()).unwrap(),
+            }
+            let problems = draft.finish().unwrap_err();
+            (problems.to_string(), problems.remedy())
+        };
+        for (key, number, right) in [
+            ("load.web.rate", "300", "300/s"),
+            ("gate.p99", "20", "20ms"),
+            ("gate.errors", "0.5", "0.5%"),
+            ("guest.web.memory", "512", "512MiB"),
+        ] {
+            let (message, remedy) = said(Some("--set"), key, number);
+            assert_eq!(message, format!("`{key}`: {number} has no unit"));
+            assert!(remedy.starts_with(&format!("write `--set {key}={right}`; ")), "{remedy}");
+            assert!(said(Some("--b"), key, number).1.starts_with(&format!("write `--b {key}={right}`; ")));
+        }
+        let (message, remedy) = said(None, "load.web.rate", "1.5");
+        assert_eq!(message, "`load.web.rate`: 1.5 has no unit");
+        assert!(remedy.starts_with("write `rate = \"1.5/s\"`; "), "{remedy}");
+        // A name has no unit.
+        assert!(said(Some("--set"), "name", "5").0.contains("a text in quotes is meant"));
     }
 }

@@ -889,7 +889,7 @@ fn a_preset_that_is_not_there_is_told_with_those_that_are() {
     let request = Request { preset: Some("quik".to_owned()), ..asked() };
     let problems = plan(TILE, &request).unwrap_err();
     assert_eq!(problems.to_string(), "no preset `quik`");
-    assert_eq!(problems.remedy(), "this scenario has: long");
+    assert_eq!(problems.remedy(), "this scenario has: long, host");
 }
 
 #[test]

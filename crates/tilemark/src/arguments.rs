@@ -1,7 +1,7 @@
 //! Flags and commands, as the user writes them.
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, Parser, Subcommand, ValueEnum,
     builder::{NonEmptyStringValueParser, RangedU64ValueParser},
 };
 use std::{ffi::OsString, path::PathBuf};
@@ -157,6 +157,14 @@ pub(crate) fn with_planned_command(given: impl Iterator<Item = OsString>) -> Vec
         given.insert(2, "run".into());
     }
     given
+}
+
+/// Another command than those that `plan` plans, where `plan` is followed by one: `interference` of `plan interference web`. It would
+/// be taken for a scenario.
+pub(crate) fn unplanned_command(given: &[OsString]) -> Option<String> {
+    let is_plan = given.get(1).is_some_and(|command| command == "plan") && given.get(2)? == "run";
+    let named = given.get(3).filter(|_| is_plan)?.to_str()?;
+    Arguments::command().get_subcommands().any(|known| known.get_name() == named).then(|| named.to_owned())
 }
 
 /// How a plan is printed.

@@ -4,6 +4,7 @@
 use crate::arguments::Arguments;
 use clap::CommandFactory;
 use std::{fmt::Write, io, path::Path};
+use tilemark_run::host::profile::NAMES as PROFILE_NAMES;
 
 /// All commands by what a person wants. `tests` sees that each command is in one group.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -15,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("About this program", &["notices", "completion", "man"]),
 ];
 
-/// How values are written. Each name is one that the help of a flag uses.
+/// How values are written. Each name is one that the help of a flag uses. `{profiles}` is the names of the profiles inside the program.
 const SHAPES: [(&str, &str); 14] = [
     ("TIME", "500ms, 90s, 10m, 1h"),
     ("SIZE", "96MiB, 1GB, or bytes"),
@@ -27,7 +28,7 @@ const SHAPES: [(&str, &str); 14] = [
     ("PERCENT", "3% or 0.5%"),
     ("KEY=VALUE", "one value of the scenario: gate.p99=20ms, load.web.rate=300/s"),
     ("SCENARIO", "a name from `tilemark scenarios list`, or a path"),
-    ("PROFILE", "a name from `tilemark host plan --help`, or a path"),
+    ("PROFILE", "{profiles}, or a path"),
     ("RUN", "an id, the beginning of one, `last`, or a path"),
     ("FILE, DIR", "a path"),
     ("URL", "http://HOST:PORT/PATH, amqp://USER@HOST, mysql://USER@HOST/NAME"),
@@ -105,8 +106,8 @@ const EXAMPLES: [(&str, &str); 65] = [
          sudo tilemark guests up 4 --role web --on emulated --set place.guests=spread",
     ),
     ("guests list", "sudo tilemark guests list"),
-    ("guests exec", "sudo tilemark guests exec web-1 uname -a"),
-    ("guests console", "sudo tilemark guests console web-1"),
+    ("guests exec", "sudo tilemark guests exec tile-001-web uname -a"),
+    ("guests console", "sudo tilemark guests console tile-001-web"),
     ("guests down", "sudo tilemark guests down"),
     ("load", "tilemark load web http://127.0.0.1:8080/ --rate 500"),
     (
@@ -116,9 +117,14 @@ const EXAMPLES: [(&str, &str); 65] = [
     ),
     (
         "load messaging-throughput",
-        "tilemark load messaging-throughput --broker amqp://guest@127.0.0.1 --size 1024",
+        "export TILEMARK_BROKER_PASSWORD=guest\n\
+         tilemark load messaging-throughput --broker amqp://guest@127.0.0.1 --size 1024",
     ),
-    ("load messaging-latency", "tilemark load messaging-latency --broker amqp://guest@127.0.0.1 --rate 1000"),
+    (
+        "load messaging-latency",
+        "export TILEMARK_BROKER_PASSWORD=guest\n\
+         tilemark load messaging-latency --broker amqp://guest@127.0.0.1 --rate 1000",
+    ),
     (
         "load store",
         "tilemark load store --database mysql://root@127.0.0.1:3306/store --clients 32\n\
@@ -163,13 +169,37 @@ const EXAMPLES: [(&str, &str); 65] = [
 
 /// The command with all its pages.
 pub(crate) fn command() -> clap::Command {
-    let command = with_examples(Arguments::command(), "");
+    let command = with_profiles(without_more(with_examples(Arguments::command(), "")));
     let groups = groups(&command);
     command
         .help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
         ))
         .after_help(format!("{}\n\n{ENDS}", shapes()))
+}
+
+/// `plan` takes the flags of the commands that it plans, but for `--more`: what a record lacks is known when it is continued. There the
+/// flag is not offered, and `commands::plan` refuses it.
+fn without_more(command: clap::Command) -> clap::Command {
+    let each = |planned: clap::Command| {
+        let has_more = planned.get_arguments().any(|argument| argument.get_id() == "more");
+        if has_more { planned.mut_arg("more", |more| more.hide(true)) } else { planned }
+    };
+    command.mut_subcommand("plan", |plan| plan.mut_subcommands(each))
+}
+
+/// What the help of an argument says where it is a profile.
+const OWN_PROFILE: &str = "rofile inside the program by its name";
+
+/// The names of the profiles inside the program, wherever one can be given.
+fn with_profiles(command: clap::Command) -> clap::Command {
+    let named = format!("rofile inside the program ({})", PROFILE_NAMES.join(", "));
+    command
+        .mut_args(|argument| match argument.get_help().map(ToString::to_string) {
+            Some(help) if help.contains(OWN_PROFILE) => argument.help(help.replace(OWN_PROFILE, &named)),
+            _ => argument,
+        })
+        .mut_subcommands(with_profiles)
 }
 
 const ENDS: &str = "Begin with `tilemark doctor`, then `tilemark quick`.\n\n\
@@ -200,14 +230,16 @@ fn groups(command: &clap::Command) -> String {
 }
 
 fn shapes() -> String {
-    let lines: Vec<String> = SHAPES.iter().map(|(name, shape)| format!("  {name:<10} {shape}")).collect();
-    format!("Values:\n{}", lines.join("\n"))
+    let lines = SHAPES.iter().map(|(name, shape)| format!("  {name:<10} {shape}"));
+    let lines: Vec<String> = lines.collect();
+    format!("Values:\n{}", lines.join("\n")).replace("{profiles}", &PROFILE_NAMES.join(", "))
 }
 
 /// The examples of a page; none where there is nothing to choose.
 fn examples(words: &str) -> Option<String> {
     let (_, lines) = EXAMPLES.iter().find(|(of, _)| *of == words)?;
-    let title = if lines.contains('\n') { "Examples" } else { "Example" };
+    let commands = lines.lines().filter(|line| !line.starts_with("export ")).count();
+    let title = if commands > 1 { "Examples" } else { "Example" };
     let lines: Vec<String> = lines.lines().map(|line| format!("  {line}")).collect();
     Some(format!("{title}:\n{}", lines.join("\n")))
 }
@@ -288,7 +320,7 @@ mod tests {
     #[test]
     fn every_example_is_taken_and_is_of_its_page() {
         for (words, lines) in EXAMPLES {
-            for line in lines.lines() {
+            for line in lines.lines().filter(|line| !line.starts_with("export ")) {
                 let given = shell_words(line);
                 assert!(
                     given.join(" ").starts_with(&format!("tilemark {words}")),
@@ -336,6 +368,31 @@ mod tests {
             }
         }
         assert!(unexplained.is_empty(), "{unexplained:#?}");
+    }
+
+    #[test]
+    fn every_profile_inside_the_program_is_named_where_one_can_be_given() {
+        let mut all = all_pages();
+        all.push((String::new(), command()));
+        for (words, page) in &mut all {
+            let takes_profile = page.get_arguments().any(|argument| {
+                argument.get_value_names().unwrap_or_default().iter().any(|name| name == "PROFILE")
+            });
+            if takes_profile || words.is_empty() {
+                let text = page.render_long_help().to_string();
+                let missing: Vec<&&str> =
+                    PROFILE_NAMES.iter().filter(|name| !text.contains(**name)).collect();
+                assert!(missing.is_empty(), "`{words}` does not name {missing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_is_offered_by_the_commands_that_take_it_and_not_by_plan() {
+        for (words, mut page) in all_pages() {
+            let takes_it = ["run", "capacity", "quick"].contains(&words.as_str());
+            assert_eq!(page.render_long_help().to_string().contains("--more"), takes_it, "`{words}`");
+        }
     }
 
     /// Names of values that say it themselves, with the line that explains them.

@@ -7,8 +7,8 @@ mod commands;
 mod help;
 mod screen;
 
-use arguments::{Arguments, with_planned_command};
-use clap::FromArgMatches;
+use arguments::{Arguments, unplanned_command, with_planned_command};
+use clap::{FromArgMatches, error::ErrorKind};
 use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
 use tilemark_run::program::Program;
@@ -21,6 +21,14 @@ static PROGRAM: Program =
 fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = help::command();
     let given = with_planned_command(std::env::args_os());
+    if let Some(named) = unplanned_command(&given) {
+        let message = format!(
+            "`plan` cannot plan `{named}`. It plans `run`, `capacity`, `ab` and `quick`; `plan SCENARIO` is `plan run SCENARIO`"
+        );
+        command.build();
+        let plan = command.find_subcommand_mut("plan").expect("`plan` is a command");
+        return Err(plan.error(ErrorKind::InvalidSubcommand, message));
+    }
     let mut matches = command.try_get_matches_from_mut(given)?;
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }

@@ -16,6 +16,8 @@ const OF_FLAGS: &[Mistake] = &[
     ("plan capacity", 2, "required arguments were not provided"),
     ("plan ab", 2, "required arguments were not provided"),
     ("plan quick web", 2, "unexpected argument 'web'"),
+    ("plan interference first-look", 2, "It plans `run`, `capacity`, `ab` and `quick`"),
+    ("plan host", 2, "`plan` cannot plan `host`"),
     ("plan web --frobnicate", 2, "unexpected argument '--frobnicate'"),
     ("plan run web --on moon", 2, "invalid value 'moon'"),
     ("plan run web --set gate.p99", 2, "`gate.p99` is not KEY=VALUE"),
@@ -31,7 +33,7 @@ const OF_FLAGS: &[Mistake] = &[
     ("plan ab web --on native --b measure.repeats=4 --tolerance much", 2, "much"),
     ("plan run web --on native --twin", 2, "`--twin` beside `--on native`"),
     ("plan capacity web --on emulated --twin", 2, "emulated guests give no capacity"),
-    ("plan run web --on native --more last", 2, "`plan` with `--more`"),
+    ("plan run web --on native --more last", 2, "`plan` does not take `--more`"),
     ("plan run web --on native --within 1s", 2, "ends before one whole repeat"),
     ("run", 2, "required arguments were not provided"),
     ("capacity web --tiles 1", 2, "unexpected argument '--tiles'"),
@@ -51,7 +53,13 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --preset quik", 2, "no preset `quik`"),
     ("plan web --on native --set gate.p99=soon", 2, "`gate.p99`: `soon` is not a"),
     ("plan web --on native --set gate.p98=1ms", 2, "there is no key `p98`"),
-    ("plan web --on native --set gate.errors=2", 2, "gate.errors"),
+    ("plan web --on native --set gate.errors=2", 2, "write `--set gate.errors=2%`"),
+    ("plan web --on native --set load.web.rate=300", 2, "`load.web.rate`: 300 has no unit"),
+    ("plan web --on native --set load.web.rate=300", 2, "write `--set load.web.rate=300/s`"),
+    ("plan web --on native --set gate.p99=20", 2, "write `--set gate.p99=20ms`"),
+    ("plan web --on native --set guest.web.memory=512", 2, "write `--set guest.web.memory=512MiB`"),
+    ("plan ab web --on native --b load.web.rate=300", 2, "write `--b load.web.rate=300/s`"),
+    ("plan web --on native --preset quik", 2, "host"),
     ("plan web --on native --set load.wob.rate=1/s", 2, "no `wob`; there are: web"),
     ("plan web --on native --set load.web.rate=0/s", 2, "without a rate"),
     ("plan web --on native --set load.web.rate=10/day", 2, "`10/day` is not a rate"),
@@ -124,7 +132,8 @@ const OF_FILES: &[(&str, &str, &str)] = &[
     ("[1, 2]", "[1, -2]", "it is the number -2, and a whole number from 0 is meant"),
     ("[1, 2]", "[1.5]", "it is the number 1.5, and a whole number from 0 is meant"),
     ("[1, 2]", "{}", "it is a table, and a list in brackets is meant"),
-    ("\"10/s\"", "10", "`load.web.rate`"),
+    ("\"10/s\"", "10", "`load.web.rate`: 10 has no unit"),
+    ("\"10/s\"", "10", "write `rate = \"10/s\"`"),
     ("\"10/s\"", "true", "`load.web.rate`"),
     ("\"10/s\"", "\"fast\"", "`fast` is not a rate such as `200/s`"),
     ("name = \"t\"", "name = 5", "`name`: it is the number 5, and a text in quotes is meant"),
@@ -232,6 +241,13 @@ fn a_plan_of_each_command_has_its_flags() {
     let ab =
         home.says(&["plan", "ab", "web", "--on", "native", "--a", "load.web.rate=300/s", "--json"]).json();
     assert_eq!(ab["points"].as_array().unwrap().len(), 2);
+    let sides =
+        ["plan", "ab", "web", "--on", "native", "--b", "load.web.rate=300/s", "--a", "load.web.rate=400/s"];
+    let said = home.says(&sides);
+    assert!(
+        said.out.contains("\nSide A    load.web.rate = 400/s\nSide B    load.web.rate = 300/s\n"),
+        "{said:?}"
+    );
     let capacity =
         home.says(&["plan", "capacity", "web", "--on", "native", "--within", "10m", "--json"]).json();
     assert!(capacity["search"].is_object(), "{capacity}");

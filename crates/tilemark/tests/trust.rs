@@ -60,6 +60,19 @@ fn a_file_s_program_is_not_started_without_trust() {
 }
 
 #[test]
+fn a_plan_says_whether_what_the_file_names_is_allowed() {
+    let home = Home::new();
+    let setting = "[host.setting]\n\"vm.swappiness\" = \"10\"\n[ladder]";
+    let text = tilemark_fixtures::TILE.replacen("[ladder]", setting, 1).replace("10/s", "1000/s");
+    let file = home.file("own.toml", &text);
+    let plan = ["plan", file.to_str().unwrap(), "--on", "native"];
+    let said = home.says(&plan);
+    assert!(said.out.contains("the file names it: a run needs `--trust`"), "{said:?}");
+    let said = home.says(&[&plan[..], &["--trust"]].concat());
+    assert!(said.out.contains("the file names it: allowed by `--trust`"), "{said:?}");
+}
+
+#[test]
 fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     let home = Home::new();
     let text = "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"own\"\n[[guest]]\nname = \"web\"\nrun = [\"/usr/bin/server\"]\nready = { port = 9000 }\n\

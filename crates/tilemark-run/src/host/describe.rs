@@ -57,7 +57,9 @@ fn changed(text: &mut String, planned: &Planned) {
     if let Some(path) = path {
         line(text, format_args!("      file: {}", path.display()));
     }
-    line(text, format_args!("      source: {source}"));
+    if !source.is_empty() {
+        line(text, format_args!("      source: {source}"));
+    }
     if let Some(then) = then {
         line(text, format_args!("      then: {then}"));
     }

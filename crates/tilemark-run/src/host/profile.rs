@@ -10,15 +10,25 @@ use tilemark_plan::{
 };
 use tilemark_sys::text_file::read_text;
 
+/// The names of the profiles inside the program.
+pub const NAMES: [&str; PROFILES.len()] = {
+    let mut names = [""; PROFILES.len()];
+    let mut place = 0;
+    while place < names.len() {
+        names[place] = PROFILES[place].name;
+        place += 1;
+    }
+    names
+};
+
 /// A profile inside the program by its name, or a file by its path.
 ///
 /// # Errors
 /// Where there is none, or it has mistakes.
 pub fn read(profile: &str) -> Result<Profile, Failure> {
     if !profile.contains('/') && !profile.ends_with(".toml") {
-        let known: Vec<&str> = PROFILES.iter().map(|builtin| builtin.name).collect();
         let Some(found) = builtin(profile) else {
-            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
+            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", NAMES.join(", "));
             return Err(Failure::new(FailureCode::BadInput, format!("no profile `{profile}`"), remedy));
         };
         return Ok(Profile::from_toml(found.text, found.name)?);

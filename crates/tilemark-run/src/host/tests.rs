@@ -128,6 +128,10 @@ fn a_plan_shows_what_is_what_would_be_and_what_this_host_lacks() {
     assert!(json["settings"][4]["path"].is_null() && json["settings"][4]["now"].is_null());
     let text = plan.text();
     assert!(text.contains("3 settings would change") && text.contains("vm.swappiness: 60 -> 10"), "{text}");
+    assert!(text.contains("source: a test"), "{text}");
+    let without = "schema = 1\nname = \"test\"\nabout = \"A test.\"\n[[setting]]\nkey = \"vm.swappiness\"\nvalue = \"10\"\n";
+    let text = plan_on(&host.root(), &Profile::from_toml(without, "test").unwrap()).text();
+    assert!(text.contains("vm.swappiness: 60 -> 10") && !text.contains("source:"), "{text}");
     host.is_as_before();
     assert!(!host.folder.path().join("state").exists(), "a plan touches nothing");
 }

@@ -96,6 +96,8 @@ pub struct Prepared {
     pub settings: Vec<PlannedSetting>,
     /// Settings of profiles that are not set because they are dangerous, with what to do.
     pub left_out: Vec<String>,
+    /// Whether the user trusts the scenario's file with those.
+    pub trust: bool,
     /// Settings of two sides.
     pub sides: Option<Sides>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
@@ -217,6 +219,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         image,
         scenario_text,
         named_by_file,
+        trust: asked.trust,
         settings: planned,
         left_out,
         sides: asked.sides.clone(),

@@ -11,6 +11,7 @@ use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
     place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
+    resolve::Sides,
     scenario::Gate,
     trust::{HostUse, HostUseKind, host_uses},
 };
@@ -38,6 +39,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!("Image     {}", looked.image),
     ];
+    lines.extend(prepared.sides.iter().flat_map(side_lines));
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {
         let (first, last) = (own.guest_address(0), own.last);
         let guests = if first == last { first.to_string() } else { format!("{first} to {last}") };
@@ -69,7 +71,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         !is_of_host || prepared.named_by_file.contains(found)
     };
     let uses = host_uses(plan);
-    lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, &prepared.named_by_file)));
+    lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, prepared)));
     lines.extend(prepared.settings.iter().flat_map(setting));
     lines.extend(prepared.left_out.iter().map(|left| format!("Not set   {left}")));
     lines.extend([
@@ -89,6 +91,15 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         )
     }));
     lines.join("\n")
+}
+
+/// What the user set on each of two sides, A first.
+fn side_lines(sides: &Sides) -> [String; 2] {
+    [("A", &sides.a), ("B", &sides.b)].map(|(name, settings)| {
+        let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let own = if settings.is_empty() { "no setting of its own".to_owned() } else { settings.join(", ") };
+        format!("Side {name}    {own}")
+    })
 }
 
 /// Loads that ask emulated guests for less than the scenario says, each with the least of its points.
@@ -123,10 +134,15 @@ fn lowered(plan: &Plan) -> Vec<String> {
 }
 
 /// What of the host is used because a value names it, and who named it.
-fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
+fn host_use(found: &HostUse, prepared: &Prepared) -> String {
+    let by_file = &prepared.named_by_file;
     // Paths are absolute by now, and were as the file has them when trust was asked for.
     let is_named = by_file.iter().any(|named| named.key == found.key && named.kind == found.kind);
-    let who = if is_named { "; the file names it: a run needs `--trust`" } else { "" };
+    let who = match (is_named, prepared.trust) {
+        (false, _) => "",
+        (true, false) => "; the file names it: a run needs `--trust`",
+        (true, true) => "; the file names it: allowed by `--trust`",
+    };
     format!("As root   {found}{who}")
 }
 
@@ -276,6 +292,15 @@ mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of, search};
     use tilemark_plan::{plan::Backend, resolve::Request};
+
+    #[test]
+    fn both_sides_are_named_with_what_they_set_and_a_is_first() {
+        let set = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+        let sides = Sides { a: set("qemu.machine", "q35"), b: set("qemu.machine", "pc") };
+        assert_eq!(side_lines(&sides), ["Side A    qemu.machine = q35", "Side B    qemu.machine = pc"]);
+        let one = Sides { a: Default::default(), ..sides };
+        assert_eq!(side_lines(&one)[0], "Side A    no setting of its own");
+    }
 
     #[test]
     fn the_time_says_that_voided_repeats_may_be_asked_again_and_only_where_they_may() {

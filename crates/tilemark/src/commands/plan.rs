@@ -82,12 +82,7 @@ fn nothing_continued(continuing: &Continuing) -> Result<(), Failure> {
     if continuing.more.is_none() {
         return Ok(());
     }
-    let message = "`plan` with `--more`: the repeats that a record lacks are known when it is continued";
-    Err(Failure::new(
-        FailureCode::BadInput,
-        message,
-        "leave out `--more`: the plan of one session is the same",
-    ))
+    Err(Failure::new(FailureCode::BadInput, "`plan` does not take `--more`", "leave it out"))
 }
 
 fn looked_at(asked: &Asked, measuring: &Measuring) -> Result<(Prepared, Looked), Failure> {
