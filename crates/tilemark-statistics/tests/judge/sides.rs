@@ -333,7 +333,7 @@ fn a_side_that_fails_less_and_is_slower_is_neither_better_nor_worse() {
 #[test]
 fn a_side_that_fails_less_is_not_called_no_worse_in_what_nothing_bounds() {
     let wild = |repeat: &mut RepeatSummary| {
-        let factor = if repeat.repeat % 2 == 0 { 1.4 } else { 0.9 };
+        let factor = if repeat.repeat.is_multiple_of(2) { 1.4 } else { 0.9 };
         for load in &mut repeat.loads {
             load.latency_ms.p99 = load.latency_ms.p99.map(|p99| p99 * factor);
         }
