@@ -470,7 +470,7 @@
       xAxis: [x(0), x(1), { ...x(2), name: "seconds of each repeat, side by side", nameLocation: "middle", nameGap: 8 }],
       yAxis: [
         values({ gridIndex: 0, name: "p99, ms", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
-        values({ gridIndex: 1, name: "served/s", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),
+        values({ gridIndex: 1, name: "answered/s, when due", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),
         values({ gridIndex: 2, name: "processor", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, min: 0, max: 100, interval: 50, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
       ],
       series,
@@ -628,7 +628,7 @@
     return {
       animation: false, tooltip: tooltip((item) => lines([item.name, `${three(item.value[0])} % of what guests got on average`])),
       grid: { outerBoundsMode: "none", left: Math.min(130, 20 + 7.5 * Math.max(...details.map((detail) => stepName(detail, details).length), 0)), right: 14, top: 8, bottom: 42 },
-      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: "served over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
+      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: "requests answered over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
       yAxis: category(details.map((detail) => stepName(detail, details)), { inverse: true, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: 120, overflow: "truncate" } }),
       series: [{ type: "scatter", animation: false, symbolSize: 6, data: dots.map((point) => ({ ...point, itemStyle: { color: colour("accent"), opacity: point.struck ? 0.25 : 0.55 } })),
         markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: colour("faint"), width: 1, type: "solid" }, data: [{ xAxis: 100 }] } }],

@@ -62,7 +62,7 @@ fn chart(page: &mut Markup, title: &'static str, unit: &'static str, id: &'stati
 }
 
 fn timeline(page: &mut Markup, charts: &Charts) {
-    page.raw("<figure class=\"part\" id=\"timeline\"><figcaption><h2>Time line</h2><span class=\"unit\">second by second, repeats in a row</span>");
+    page.raw("<figure class=\"part\" id=\"timeline\"><figcaption><h2>Time line</h2><span class=\"unit\">second by second, repeats in a row; a request counts in the second in which it was due, however late its answer</span>");
     if !charts.has_timeline() {
         page.raw(
             "</figcaption><div class=\"chart absent\"><p>The record holds no seconds.</p></div></figure>\n",
@@ -71,7 +71,7 @@ fn timeline(page: &mut Markup, charts: &Charts) {
     }
     page.raw("<label class=\"pick\">Step <select id=\"pick-step\"></select></label></figcaption>");
     page.raw("<div class=\"legend\" id=\"legend-timeline\"></div>");
-    page.raw("<div class=\"chart\" id=\"chart-timeline\" role=\"img\" aria-label=\"p99, served requests and processor for each second of the chosen step\"></div>");
+    page.raw("<div class=\"chart\" id=\"chart-timeline\" role=\"img\" aria-label=\"p99, answered requests and processor for each second of the chosen step\"></div>");
     if let Some(thinned) = charts.thinned() {
         page.element("p", "about", &thinned);
     }
@@ -81,7 +81,7 @@ fn timeline(page: &mut Markup, charts: &Charts) {
 fn fairness(page: &mut Markup, view: &View) {
     page.raw("<section class=\"part\"><h2>");
     term(page, "fairness", "Fairness");
-    page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"What each guest was served over the mean, at each step\"></div>");
+    page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"Requests that each guest answered over the mean, at each step\"></div>");
     table(page, &view::fairness(view)).raw("</div>");
     let shown = view::shares_shown(view);
     if view.report.result.points.iter().flat_map(|point| &point.loads).any(|load| load.guests.len() > shown) {

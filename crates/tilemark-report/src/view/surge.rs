@@ -4,8 +4,8 @@ use super::{Cell, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::three;
 use tilemark_record::result::{Figure, LoadResult, PointResult, SurgeTime};
 
-const ABOUT: &str = "All figures are of guests in other tiles. Slowdown: how many times as long their requests took as before the surge, \
-    with its 95 % interval; 1 is no effect.";
+const ABOUT: &str = "All figures are of guests in other tiles, of the requests that were due then, however late their answers. \
+    Slowdown: how many times as long their requests took as before the surge, with its 95 % interval; 1 is no effect.";
 
 /// The largest step with a surge; nothing where there was none.
 pub(crate) fn surge(view: &View) -> Option<Section> {
@@ -19,7 +19,7 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
     let columns = vec![
         given("Load"),
         words("When"),
-        measured("Served").unit("per s"),
+        measured("Answered").unit("per s"),
         measured("Mean").unit("ms"),
         measured("p99").unit("ms"),
         measured("Errors"),
