@@ -1,5 +1,6 @@
 //! The latency load as a whole.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::thread::Scope;
@@ -168,8 +169,32 @@ struct Sender<'a> {
     batch: PublishBatch,
     /// By second of the measurement: how late we sent, without the time in which the broker did not read.
     lateness: Vec<Histogram<u64>>,
-    /// When the broker was last seen to read again after it had not; 0 if it always did.
-    reads_since_ns: u64,
+    blocked: Blocked,
+}
+
+/// When the broker did not read: times of that delay are not ours.
+#[derive(Default)]
+struct Blocked {
+    /// From and to, oldest first; only those that a message still to be recorded may have waited in.
+    spans_ns: VecDeque<(u64, u64)>,
+    sum_ns: u64,
+}
+
+impl Blocked {
+    fn add(&mut self, from_ns: u64, to_ns: u64) {
+        self.spans_ns.push_back((from_ns, to_ns));
+        self.sum_ns += to_ns.saturating_sub(from_ns);
+    }
+
+    /// How long it did not read since then. Moments are asked for in their order.
+    fn since(&mut self, moment_ns: u64) -> u64 {
+        while let Some((from, to)) = self.spans_ns.front().copied().filter(|(_, to)| *to <= moment_ns) {
+            self.sum_ns -= to.saturating_sub(from);
+            self.spans_ns.pop_front();
+        }
+        let before = self.spans_ns.front().map_or(0, |(from, _)| moment_ns.saturating_sub(*from));
+        self.sum_ns - before
+    }
 }
 
 impl<'a> Sender<'a> {
@@ -183,7 +208,7 @@ impl<'a> Sender<'a> {
         let message =
             Sample { destination, durable: load.messages.durable, size_bytes: size_bytes(&load.messages) };
         let batch = message.batch(session.frame_max, |stride| (BATCH_BYTES / stride).min(BATCH));
-        Ok(Self { load, shared, session, batch, lateness: by_second(load), reads_since_ns: 0 })
+        Ok(Self { load, shared, session, batch, lateness: by_second(load), blocked: Blocked::default() })
     }
 
     fn run(mut self, schedule: Schedule) -> Result<Sent, LoadError> {
@@ -238,9 +263,10 @@ impl<'a> Sender<'a> {
                     let now = now_ns();
                     let whole = (done / self.batch.stride()) as u64;
                     for sequence in first + recorded..first + whole {
-                        let could_be_sent_ns = schedule.intended_ns(sequence).max(self.reads_since_ns);
+                        let intended = schedule.intended_ns(sequence);
+                        let own = now.saturating_sub(intended).saturating_sub(self.blocked.since(intended));
                         if let Some(second) = second_mut(&mut self.lateness, schedule, sequence) {
-                            second.saturating_record(now.saturating_sub(could_be_sent_ns).max(1));
+                            second.saturating_record(own.max(1));
                         }
                     }
                     recorded = whole;
@@ -250,8 +276,9 @@ impl<'a> Sender<'a> {
                     return Err(self.session.blockade.error("read", self.load.timeout));
                 }
                 Moved::WouldBlock => {
+                    let from = now_ns();
                     self.session.wait(PollFlags::IN | PollFlags::OUT, Duration::from_millis(100))?;
-                    self.reads_since_ns = now_ns();
+                    self.blocked.add(from, now_ns());
                     self.look_for_complaints()?;
                     self.shared.check_running()?;
                 }
@@ -442,6 +469,20 @@ mod tests {
                 assert!(schedule.due(intended.saturating_sub(1)) <= sequence + 1, "{rate} {sequence}");
             }
         }
+    }
+
+    #[test]
+    fn only_what_the_broker_did_not_read_is_taken_from_our_lateness() {
+        let mut blocked = Blocked::default();
+        assert_eq!(blocked.since(5), 0);
+        blocked.add(100, 110);
+        blocked.add(120, 150);
+        // A message that was due at 0 and is sent at 160 was late by 160, 40 of them by the broker.
+        assert_eq!(blocked.since(0), 40);
+        assert_eq!(blocked.since(105), 35);
+        assert_eq!(blocked.since(115), 30);
+        assert_eq!(blocked.since(130), 20);
+        assert_eq!(blocked.since(150), 0);
     }
 
     #[test]

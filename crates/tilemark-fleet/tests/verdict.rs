@@ -667,7 +667,7 @@ fn a_host_that_fails_now_and_broke_by_time_before_is_a_doubt() {
     let (before, after) = (made_of(&before, &[]), made_of(&after, &[]));
     let found = verdict::compare(before.path(), after.path()).unwrap();
     assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
-    let doubt = "only one of the two runs fails at 4 tiles on kvm, and the other does not hold it: h3";
+    let doubt = "h3 failed at 4 tiles on kvm in one run only, and the other does not hold it";
     assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
 }
 
@@ -684,6 +684,6 @@ fn near_a_limit_a_host_that_fails_in_one_run_is_no_change() {
     let found = verdict::compare(before.path(), after.path()).unwrap();
     assert_eq!((found.failures.len(), found.named.len()), (0, 0), "{}", found.sentence);
     assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
-    let doubt = "only one of the two runs fails at 1 tile on kvm, and most hosts are so near a limit that they are undecided there: h3";
+    let doubt = "h3 failed at 1 tile on kvm in one run only, and half of the hosts or more are undecided there: the step is near a limit";
     assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
 }

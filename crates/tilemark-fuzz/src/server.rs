@@ -5,7 +5,7 @@ use std::{
     net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     thread,
     time::Duration,
 };
@@ -47,9 +47,18 @@ impl Server {
 
     /// Lets a client talk to a server with this script.
     pub(crate) fn talk(&self, script: Script, client: impl FnOnce()) {
-        self.scripts.send(script).expect("the server lives as long as its process");
+        self.scripts.send(script).expect("the server lives as long as this");
         client();
         // A client that did not connect leaves its script: this connection takes it.
+        drop(UnixStream::connect(self.path()));
+    }
+}
+
+impl Drop for Server {
+    /// Wakes the thread, which finds that nobody has scripts for it any more.
+    fn drop(&mut self) {
+        let (nobody, _) = sync_channel(0);
+        drop(std::mem::replace(&mut self.scripts, nobody));
         drop(UnixStream::connect(self.path()));
     }
 }
@@ -57,9 +66,11 @@ impl Server {
 fn serve(listener: &UnixListener, scripts: &Receiver<Script>) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { continue };
-        if let Ok(script) = scripts.try_recv() {
+        match scripts.try_recv() {
             // Whatever the client does to the connection is its own affair.
-            let _ = answer(&mut stream, script);
+            Ok(script) => drop(answer(&mut stream, script)),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => break,
         }
     }
 }

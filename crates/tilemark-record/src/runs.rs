@@ -73,10 +73,11 @@ impl Runs {
     pub fn find(&self, wanted: &str) -> Result<RunDirectory, RecordError> {
         let path = Path::new(wanted);
         let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-        let is_path = path.join("plan.json").exists();
+        let plan = path.join("plan.json");
+        let is_path = plan.try_exists().map_err(|source| RecordError::Read { path: plan.clone(), source });
         if wanted.contains('/') || wanted == "." {
             let not_a_record = RecordError::NotARecord { path: PathBuf::from(wanted) };
-            return if is_path { Ok(RunDirectory::at(path)) } else { Err(not_a_record) };
+            return if is_path? { Ok(RunDirectory::at(path)) } else { Err(not_a_record) };
         }
         let ids = self.ids();
         if wanted == "last"
@@ -91,7 +92,7 @@ impl Runs {
         match matches.as_slice() {
             [only] => Ok(RunDirectory::at(&self.path_of(only))),
             // A folder here, as `--output` was told its name.
-            [] if is_path && path.is_dir() => Ok(RunDirectory::at(path)),
+            [] if is_path? && path.is_dir() => Ok(RunDirectory::at(path)),
             [] => {
                 let known = ids.into_iter().rev().take(3).collect();
                 Err(RecordError::NoSuchRun { wanted: wanted.to_owned(), known })

@@ -184,9 +184,9 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     let failing = failing_roles(found);
     let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count() as u64;
     let effects = found.slowdowns.iter().filter(|one| one.is_certain()).count();
-    let all = if known > 1 { format!(" for all {known} together") } else { String::new() };
     let chance = found.level.map_or(String::new(), |level| {
-        format!(", with at most a {} % chance of a false alarm{all}", short(100.0 * level))
+        let which = if effects == 1 { "that it" } else { "that any of them" };
+        format!("; the chance {which} is a false alarm is at most {} %", short(100.0 * level))
     });
     let worst = found.worst.as_ref().and_then(|worst| Some((worst, worst.slowdown?)));
     let slowdowns = match worst {
@@ -197,13 +197,13 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
             short(figure.value),
             range(figure.low, figure.high, short),
             other_role(worst),
-            counted(known, "ratio"),
+            counted(known, "slowdown"),
             if effects == 1 { "is" } else { "are" },
         ),
         None => format!(
-            "No {}pair of roles is known to slow each other down: of {} none is certain{chance}.",
+            "No {}pair of roles is known to slow each other down ({} measured).",
             if failing.is_some() { "other " } else { "" },
-            counted(known, "ratio")
+            counted(known, "slowdown")
         ),
     };
     let sentences: Vec<String> = failing.into_iter().chain([slowdowns]).chain(doubt(verdict)).collect();

@@ -126,10 +126,10 @@ struct Report {
     latency: Histogram<u64>,
 }
 
-/// How many transactions wait for a thread at the end of a second: `[ 5s ] queue length: 2 concurrency: 1`, with a rate only.
+/// How many transactions wait for a thread at the end of a second: `[ 5s ] queue length: 2, concurrency: 1`, with a rate only.
 fn queue_length(line: &str) -> Option<(u64, u64)> {
     let (at, rest) = line.strip_prefix("[ ")?.split_once("s ] queue length: ")?;
-    Some((at.parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
+    Some((at.parse().ok()?, rest.split(',').next()?.parse().ok()?))
 }
 
 impl Report {
@@ -248,8 +248,8 @@ General statistics:
     #[test]
     fn what_still_waits_at_the_end_was_asked_and_not_served() {
         let said = SAID
-            .replace("[ 4s ] thds", "[ 3s ] queue length: 40 concurrency: 4\n[ 4s ] thds")
-            .replace("\nSQL statistics", "\n[ 5s ] queue length: 240 concurrency: 4\nSQL statistics");
+            .replace("[ 4s ] thds", "[ 3s ] queue length: 40, concurrency: 4\n[ 4s ] thds")
+            .replace("\nSQL statistics", "\n[ 5s ] queue length: 240, concurrency: 4\nSQL statistics");
         let counts = |said: &str| Report::parse(said, Times { warmup: 3, length: 2 }).unwrap().counts();
         assert_eq!((counts(SAID).offered, counts(&said).offered), (224, 424));
         assert_eq!((counts(&said).completed, counts(&said).failed), (223, 1));

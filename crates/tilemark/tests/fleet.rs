@@ -362,19 +362,20 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
     fs::rename(played.folder().path(), &theirs).unwrap();
     fs::remove_file(&started).unwrap();
     let theirs = theirs.to_str().unwrap();
-    for arguments in [
-        &["status", theirs][..],
-        &["collect", theirs],
-        &["cancel", theirs],
-        &["clean", theirs],
-        &["confirm", theirs],
-        &["run", "--resume", theirs],
+    let (by_site, by_place) = ("--site FILE", "if it is yours, move it into ");
+    for (arguments, way) in [
+        (&["status", theirs][..], by_site),
+        (&["collect", theirs], by_site),
+        (&["cancel", theirs], by_site),
+        (&["clean", theirs], by_site),
+        (&["confirm", theirs], by_place),
+        (&["run", "--resume", theirs], by_place),
     ] {
         let said = played.fleet(&[arguments, &["--json"]].concat());
         assert_eq!(said.code, Some(2), "{said:?}");
         let error = &said.json()["error"];
         assert!(error["message"].as_str().unwrap().contains("its file names programs to start"), "{said:?}");
-        assert!(error["remedy"].as_str().unwrap().contains("--site FILE"), "{said:?}");
+        assert!(error["remedy"].as_str().unwrap().contains(way), "{said:?}");
         assert!(!started.exists(), "{arguments:?}");
     }
     let read = played.fleet(&["report", theirs, "--json"]);

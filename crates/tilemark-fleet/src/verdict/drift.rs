@@ -80,7 +80,7 @@ struct Turned {
     failures: Vec<DriftFailure>,
     /// Those that do not hold in the other run either: they break otherwise there, or are undecided.
     open: Vec<String>,
-    /// Those that hold in the other run, at a step that is so near a limit that most hosts are undecided: chance alone makes some hold and
+    /// Those that hold in the other run, at a step that is so near a limit that half of the hosts or more are undecided: chance alone makes some hold and
     /// others fail there.
     near: Vec<String>,
     /// Hosts that count in both runs and on which something changed.
@@ -172,11 +172,11 @@ impl Turned {
     fn doubts(&self) -> Vec<String> {
         let doubt = |hosts: &[String], why: &str| {
             let names = names(hosts.iter().map(String::as_str));
-            (!hosts.is_empty())
-                .then(|| format!("only one of the two runs fails {}, and {why}: {names}", self.step))
+            (!hosts.is_empty()).then(|| format!("{names} failed {} in one run only, and {why}", self.step))
         };
         let open = doubt(&self.open, "the other does not hold it");
-        let near = doubt(&self.near, "most hosts are so near a limit that they are undecided there");
+        let near =
+            doubt(&self.near, "half of the hosts or more are undecided there: the step is near a limit");
         open.into_iter().chain(near).collect()
     }
 }

@@ -101,9 +101,9 @@ fn inside(program: &Program, cache: &Path, root: &Path, command: &[String]) -> R
     let child = spawn.start().map_err(|error| {
         Failure::from_error(FailureCode::HostUnfit, &error, "check that root may make namespaces here")
     })?;
-    let ended = child.wait().map_err(step("wait"))?;
-    terminals.restore();
-    match ended {
+    let ended = child.wait();
+    drop(terminals);
+    match ended.map_err(step("wait"))? {
         Ended::Exited(code) => Ok(code),
         Ended::Signalled(signal) => Ok(SIGNALLED + signal),
     }
@@ -119,9 +119,11 @@ impl Terminals {
         let terminals = streams.into_iter().filter(|stream| isatty(stream));
         Self(terminals.filter_map(|stream| Some((stream, fstat(stream).ok()?))).collect())
     }
+}
 
-    /// Owner and mode as they were found. Whatever the kernel refuses was not changed by the image either.
-    fn restore(&self) {
+impl Drop for Terminals {
+    /// Restores owner and mode. Whatever the kernel refuses was not changed by the image either.
+    fn drop(&mut self) {
         for (stream, found) in &self.0 {
             let _ = fchown(stream, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)));
             let _ = fchmod(stream, Mode::from_raw_mode(found.st_mode & 0o7777));

@@ -85,7 +85,7 @@ pub(crate) fn answer(plan: &Plan, measured: &[MeasuredPoint]) -> Answer {
 fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) -> Result<Answer, NoAnswer> {
     let steps = steps(measured, backend)?;
     let survey = Survey::of(&steps);
-    let standing = |step: &&&MeasuredPoint| survey.steps[&step.point.tiles].standing;
+    let standing = |step: &&&MeasuredPoint| survey.standing(step.point.tiles);
     let climb = Climb::of(&steps, &survey, plan.search.is_some());
     let broken = climb.broke.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();
     let held = climb.held.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();

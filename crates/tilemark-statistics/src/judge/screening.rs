@@ -284,14 +284,15 @@ fn failures_by_design(key: &str, settings: usize, measured: &[MeasuredPoint]) ->
 }
 
 fn more_failures(alone: &SideComparison) -> Vec<FailureComparison> {
-    let is_more =
+    let is_open =
         |failure: &&FailureChange| matches!(failure.verdict, SideVerdict::Worse | SideVerdict::CannotTell);
     // The place is that of all settings: `errors of web at 1 tile, settings nothing set`.
     let without_place = |found: FailureComparison| {
         let name = found.name.split(" at ").next().unwrap_or_default().to_owned();
         FailureComparison { name, ..found }
     };
-    alone.failures.iter().filter(is_more).map(failure_comparison).map(without_place).collect()
+    let more = alone.failures.iter().filter(|failure| failure.b > failure.a);
+    more.filter(is_open).map(failure_comparison).map(without_place).collect()
 }
 
 /// Of a setting alone, beside nothing set. A tail that may be longer keeps nothing from being called better: the table shows how long.

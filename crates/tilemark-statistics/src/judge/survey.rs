@@ -95,7 +95,7 @@ impl Survey {
                 tries: (point.kept.len() + point.voided.len()) as u32,
                 side,
                 is_measured,
-                own: holds_by_itself(&sides),
+                own: holds_by_itself(seen),
                 is_failure: point.gate.is_failure(),
             };
             (*tiles, step)
@@ -202,16 +202,20 @@ fn seen_at(point: &MeasuredPoint) -> Vec<Seen> {
     if is_by_latency { seen } else { seen.into_iter().map(|_| Seen::Over).collect() }
 }
 
-/// Student's t of the mean, with what may differ from run to run. That is taken as known, so the degrees of freedom are those of Welch
+/// Nothing where a repeat says only on which side it lies.
+///
+/// Student's t of the mean of ln(p99 / limit), with what may differ from run to run. That is taken as known, so the degrees of freedom are those of Welch
 /// and Satterthwaite for one variance that is estimated and one that is not.
-fn holds_by_itself(sides: &[f64]) -> Option<f64> {
-    let (mean, deviation) = (mean(sides)?, sample_deviation(sides)?);
-    let repeats = sides.len() as f64;
+fn holds_by_itself(seen: &[Seen]) -> Option<f64> {
+    let ratio = |seen: &Seen| if let Seen::Ratio(ratio) = seen { Some(*ratio) } else { None };
+    let ratios: Vec<f64> = seen.iter().map(ratio).collect::<Option<_>>()?;
+    let (mean, deviation) = (mean(&ratios)?, sample_deviation(&ratios)?);
+    let repeats = ratios.len() as f64;
     let of_mean = deviation.powi(2) / repeats;
     let all = of_mean + RUN_TO_RUN.powi(2);
     let degrees = (repeats - 1.0) * (all / of_mean.max(1e-6)).powi(2);
     let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
-    (sides.len() >= INTERVAL_REPEATS_MIN).then(|| student.cdf(-mean / all.sqrt()))
+    (ratios.len() >= INTERVAL_REPEATS_MIN).then(|| student.cdf(-mean / all.sqrt()))
 }
 
 fn side_of(seen: Seen) -> Option<f64> {

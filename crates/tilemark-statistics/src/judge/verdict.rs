@@ -8,7 +8,7 @@ use tilemark_record::result::{
 use super::gate::GateFinding;
 use super::measured::MeasuredPoint;
 use super::sides::JudgedSides;
-use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey, is_narrow};
+use super::survey::{CONFIDENCE_MIN, Standing, Survey, is_narrow};
 use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict, Tolerance};
 use crate::figure::INTERVAL_REPEATS_MIN;
 use tilemark_units::counted;
@@ -78,9 +78,10 @@ impl Doubts {
 
     /// A count that breaks below one that holds.
     fn reversed(&mut self, survey: &Survey) {
-        let is = |standing: Standing| move |(_, step): &(&u32, &Step)| step.standing == standing;
-        let Some((lower, _)) = survey.steps.iter().find(is(Standing::Breaks)) else { return };
-        if let Some((above, _)) = survey.steps.range(lower..).find(is(Standing::Holds)) {
+        let is = |standing: Standing| move |tiles: &&u32| survey.standing(**tiles) == standing;
+        let Some(lower) = survey.steps.keys().find(is(Standing::Breaks)) else { return };
+        let mut above = survey.steps.range(lower..).map(|(tiles, _)| tiles);
+        if let Some(above) = above.find(is(Standing::Holds)) {
             self.unknown.push(format!(
                 "{} broke although {} held",
                 counted(*lower, "tile"),

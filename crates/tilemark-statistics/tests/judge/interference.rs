@@ -238,7 +238,7 @@ fn a_role_whose_requests_fail_beside_another_is_named_first_and_its_times_are_no
     let judged = run.judged();
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict);
     let wanted = "web fails beside files: 40 % of its requests failed, 0 % alone. No other pair of roles is known to slow each other \
-                  down: of 11 ratios none is certain, with at most a 5 % chance of a false alarm for all 11 together.";
+                  down (11 slowdowns measured).";
     assert_eq!(judged.sentence, wanted);
     let found = judged.interference.unwrap();
     let web = found.slowdowns.iter().find(|one| one.role == "web" && one.beside == "files").unwrap();
@@ -257,7 +257,7 @@ fn a_role_that_fails_and_one_that_is_slow_are_both_named() {
     assert!(judged.sentence.starts_with("web fails beside files: 40 % "), "{}", judged.sentence);
     assert!(judged.sentence.contains(" 0 % alone. Largest slowdown: a request of "), "{}", judged.sentence);
     let certain =
-        "3 of 11 ratios are certain, with at most a 5 % chance of a false alarm for all 11 together.";
+        "3 of 11 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.";
     assert!(judged.sentence.ends_with(certain), "{}", judged.sentence);
 }
 
@@ -333,7 +333,7 @@ fn the_sentence_names_the_worst_pair_and_the_verdict_is_of_all_points() {
     assert!(judged.sentence.starts_with("Worst pair: a request of "), "{}", judged.sentence);
     assert!(judged.sentence.contains(" as long beside "), "{}", judged.sentence);
     let certain =
-        " 3 of 12 ratios are certain, with at most a 5 % chance of a false alarm for all 12 together.";
+        " 3 of 12 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.";
     assert!(judged.sentence.ends_with(certain), "{}", judged.sentence);
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict);
     let none = planted(1.0, 0.0, 1).judged();

@@ -233,7 +233,7 @@ fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
             let fleet = new_fleet(scenario, site, &arguments.work, arguments.at_once)?;
             FleetFolder::create(&fleets, &fleet).map_err(failure)?
         }
-        (resume, ..) => own(resume.as_ref().and_then(Option::as_deref).unwrap_or("last"))?,
+        (resume, ..) => own(resume.as_ref().and_then(Option::as_deref).unwrap_or("last"), OtherWay::Move)?,
     };
     let watch = Watch { detach: arguments.detach, at_most: arguments.wait_at_most.map(|span| span.get()) };
     waited_for(&folder, watch)?;
@@ -265,18 +265,27 @@ fn by_name(wanted: &str) -> Result<FleetFolder, Failure> {
     FleetFolder::find(&fleets(&places()), wanted).map_err(failure)
 }
 
+/// What else a command can do with a fleet run that lies elsewhere.
+enum OtherWay {
+    /// It takes `--site`.
+    Site,
+    /// It is to be moved to one's own.
+    Move,
+}
+
 /// One whose hosts are reached by the programs that its file names. A folder elsewhere is data that may be of somebody else, and no program
 /// is started because it says so.
-fn own(wanted: &str) -> Result<FleetFolder, Failure> {
+fn own(wanted: &str, other_way: OtherWay) -> Result<FleetFolder, Failure> {
     let (folder, fleets) = (by_name(wanted)?, fleets(&places()));
     let is_own = || Some(folder.path().canonicalize().ok()?.parent()? == fleets.canonicalize().ok()?);
     if is_own() == Some(true) {
         return Ok(folder);
     }
-    let remedy = format!(
-        "read it with `tilemark fleet report {wanted}`, or reach its hosts by your own site file: `tilemark fleet status {wanted} --site FILE` \
-         (`collect`, `cancel` and `clean` take it too)"
-    );
+    let or = match other_way {
+        OtherWay::Site => "give your own site file, by which its hosts are reached: `--site FILE`".to_owned(),
+        OtherWay::Move => format!("if it is yours, move it into {}", fleets.display()),
+    };
+    let remedy = format!("read it with `tilemark fleet report {wanted}`; {or}");
     let message = format!(
         "{wanted} is not in {}, where your fleet runs are, and its file names programs to start",
         fleets.display()
@@ -335,7 +344,7 @@ fn write_forms(
 
 /// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both.
 fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure> {
-    let folder = own(&arguments.fleet)?;
+    let folder = own(&arguments.fleet, OtherWay::Move)?;
     let first = folder.read().map_err(failure)?;
     let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
     let groups = if arguments.site_groups { groups_of_site(&first) } else { Groups::new() };
@@ -357,7 +366,7 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure>
 
 /// Finds a fleet run; with another site file its hosts are reached as that has them from now on.
 fn found(named: &FleetNamed) -> Result<FleetFolder, Failure> {
-    let Some(path) = &named.site else { return own(&named.fleet) };
+    let Some(path) = &named.site else { return own(&named.fleet, OtherWay::Site) };
     let folder = by_name(&named.fleet)?;
     let site = Site::read(path).map_err(failure)?;
     folder.reach_by(path, site).map_err(failure)?;
