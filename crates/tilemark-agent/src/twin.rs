@@ -18,6 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_sys::{
+    descriptor::keep_from_children,
     namespace,
     process::{Ended, Spawn, init_loop, take_handed},
     walls::Walls,
@@ -114,8 +115,11 @@ fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
     namespace::own_view_of_groups().map_err(step("part its view of control groups from the host's"))
 }
 
-/// Leaves the host's /dev/null, which came as the input: through a descriptor its mode and owner could be changed on the host.
+/// Leaves the host's /dev/null, which came as the input, and whatever else the host left open: through a descriptor the mode and owner of a
+/// device could be changed on the host.
 fn own_input() -> Result<(), AgentError> {
+    // Before Linux 5.11 there is no such call; the host's programs close what is theirs too.
+    let _ = keep_from_children();
     let own = File::open("/dev/null").map_err(step("open /dev/null"))?;
     dup2_stdin(own).map_err(step("take its own /dev/null as input"))
 }
