@@ -105,12 +105,12 @@ impl Survey {
     }
 
     /// What the answer says of a count of this ladder. Where two counts close enough to each other were measured often enough for
-    /// intervals of their own, they are the ends of the answer: what the law alone says of others leaves them open. Where those are far
-    /// apart, the law knows more.
+    /// intervals of their own, they are the ends of the answer: what the law alone says of those between leaves them open. Where the ends
+    /// are far apart, the law knows more.
     pub(crate) fn standing(&self, tiles: u32) -> Standing {
         match self.steps[&tiles] {
             Step { standing: Standing::Holds | Standing::Breaks, is_measured: false, .. }
-                if self.has_ends() =>
+                if self.ends().is_some_and(|(held, broke)| held.unwrap_or(0) < tiles && tiles < broke) =>
             {
                 Standing::Undecided
             }
@@ -118,15 +118,14 @@ impl Survey {
         }
     }
 
-    fn has_ends(&self) -> bool {
+    /// The largest count that holds and the smallest that breaks by intervals of their own, where they lie close enough to each other.
+    fn ends(&self) -> Option<(Option<u32>, u32)> {
         let measured = |standing: Standing| {
             let is_one = move |(_, step): &(&u32, &Step)| step.is_measured && step.standing == standing;
             self.steps.iter().filter(is_one).map(|(tiles, _)| *tiles)
         };
-        match (measured(Standing::Holds).next_back(), measured(Standing::Breaks).next()) {
-            (held, Some(broke)) => held.is_none_or(|held| held < broke) && is_narrow(held, broke),
-            (_, None) => false,
-        }
+        let (held, broke) = (measured(Standing::Holds).next_back(), measured(Standing::Breaks).next()?);
+        (held.is_none_or(|held| held < broke) && is_narrow(held, broke)).then_some((held, broke))
     }
 
     /// Probability that the largest count that holds is one from `held` to the one below `broke`: by the law, or by the repeats of these
