@@ -179,7 +179,7 @@ pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option
 }
 
 /// `web fails beside db: 40 % of its requests failed, 0 % alone. Largest slowdown: a request of db takes 1.8 times [1.6, 2.1] as long
-/// beside files as alone. 2 of 8 ratios are certain, with at most a 5 % chance of a false alarm for all 8 together.`
+/// beside files as alone. 2 of 8 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.`
 pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     let failing = failing_roles(found);
     let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count() as u64;

@@ -126,7 +126,7 @@ fn turned(key: &StepKey, same: &[&Both]) -> Turned {
 }
 
 impl Turned {
-    /// Who fails now and held before, what can be said of the cause, and who holds again.
+    /// Who fails now and held before, what is known about the cause, and who holds again.
     fn sentences(&self, changes: &[FactChange]) -> Vec<String> {
         let step = &self.step;
         let of = |fails_now: bool| self.failures.iter().filter(move |host| host.fails_now == fails_now);
