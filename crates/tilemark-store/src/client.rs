@@ -26,6 +26,10 @@ const TRIES: u32 = 10;
 /// second, which would be most of the latency today.)
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
+/// How long after the end of the measured time an order that waits for a free client is still begun: as long as other loads wait for
+/// their last answers. A store that is too slow for its rate would be asked for minutes, for orders whose customers are gone.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(2);
+
 /// A client that sleeps looks so often whether the run was stopped.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -152,12 +156,16 @@ impl<'a> Client<'a> {
         }
         let mut failures_in_a_row = 0;
         while let Some(intended) = self.next_start() {
-            self.done.begun += 1;
             let measured = self.shared.clock.measured(intended);
             measured.iter().for_each(|since| self.shared.observer.begun(*since));
+            if Instant::now() >= self.shared.clock.end() + GIVEN_UP_AFTER {
+                self.give_up(intended, measured);
+                continue;
+            }
+            self.done.begun += 1;
             let visited = self.visit(intended);
             if let Some(since) = measured {
-                self.tell(intended, since, &visited);
+                self.tell(intended, since, visited.as_ref().map_or(Outcome::Failed, |outcome| *outcome));
             }
             match visited {
                 Ok(_) => failures_in_a_row = 0,
@@ -177,13 +185,21 @@ impl<'a> Client<'a> {
         self.done
     }
 
+    /// Counts an order that found no client free until long after the end: its customer waited until now.
+    fn give_up(&mut self, intended: Instant, measured: Option<Duration>) {
+        let Some(since) = measured else { return };
+        let seconds = GIVEN_UP_AFTER.as_secs();
+        self.done.figures.error(format!("not begun within {seconds} s after the end: no client was free"));
+        self.tell(intended, since, Outcome::Failed);
+    }
+
     /// Tells the observer of an order that ended now.
-    fn tell(&self, intended: Instant, since: Duration, visited: &Result<Outcome, StoreError>) {
+    fn tell(&self, intended: Instant, since: Duration, outcome: Outcome) {
         let ended = OrderEnded {
             intended: since,
             latency: self.paid.unwrap_or_else(Instant::now).saturating_duration_since(intended),
             lateness: self.lateness,
-            outcome: visited.as_ref().map_or(Outcome::Failed, |outcome| *outcome),
+            outcome,
         };
         self.shared.observer.ended(ended);
     }

@@ -59,6 +59,8 @@ struct FakeStore {
     deadlock_every: u64,
     lost_at: u64,
     stopped_at: u64,
+    /// How long each purchase takes.
+    slow: Duration,
 }
 
 fn tax(net: i64) -> i64 {
@@ -76,6 +78,7 @@ impl FakeStore {
             deadlock_every: u64::MAX,
             lost_at: u64::MAX,
             stopped_at: 300,
+            slow: Duration::ZERO,
         }
     }
 
@@ -86,8 +89,12 @@ impl FakeStore {
 
     /// Runs two clients with the pace of this demand for an hour, or until enough purchases were tried.
     fn run_as(&self, demand: Demand) -> LoadResult {
-        let hour = Duration::from_secs(3_600);
-        let demand = Demand { clients: 2, warmup: Duration::ZERO, measure: hour, ..demand };
+        self.run_for(Duration::from_secs(3_600), demand)
+    }
+
+    /// Runs two clients with the pace of this demand for so long, or until enough purchases were tried.
+    fn run_for(&self, measure: Duration, demand: Demand) -> LoadResult {
+        let demand = Demand { clients: 2, warmup: Duration::ZERO, measure, ..demand };
         let facts = StoreFacts {
             server: "fake".to_owned(),
             settings: Vec::new(),
@@ -121,6 +128,7 @@ impl Session for FakeStore {
     }
 
     fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        std::thread::sleep(self.slow);
         let state = &mut *self.state.lock().unwrap();
         state.purchases += 1;
         if state.purchases >= self.stopped_at {
@@ -315,4 +323,18 @@ fn a_client_that_sleeps_hears_that_the_run_is_stopped() {
         assert!(result.audit_report.unwrap().agrees);
         assert!((1..=2).contains(&(result.orders + result.rollbacks)), "{pace:?}: {}", result.orders);
     }
+}
+
+/// Two clients do 20 orders a second of the 100 that are wanted: all 100 would take 5 s.
+#[test]
+fn orders_that_an_overloaded_store_keeps_waiting_are_given_up_and_counted_as_failed() {
+    let slow = Duration::from_millis(100);
+    let store = FakeStore { stopped_at: u64::MAX, slow, ..FakeStore::new(Defect::None) };
+    let pace = Pace::Open { orders_per_second: 100.0, arrivals: Arrivals::Even };
+    let result = store.run_for(Duration::from_secs(1), Demand { pace, ..Demand::default() });
+    let given_up = result.error_kinds.get("not begun within 2 s after the end: no client was free");
+    assert!(given_up.is_some_and(|count| (1..100).contains(count)), "{:?}", result.error_kinds);
+    assert_eq!(given_up, Some(&result.errors), "nothing else failed");
+    assert!(result.audit_report.unwrap().agrees, "what was begun is in the store");
+    assert_eq!(result.verdict.status, Status::NotTrusted);
 }
