@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 10 s until all stand; 2 s for the last answers, which is how long one more than the longest gate may last.
+    /// 10 s until all stand; 2 s for the last answers, where no stream of the job has a longer time of its own.
     fn default() -> Self {
         Self { connect: Duration::from_secs(10), drain: Duration::from_secs(2) }
     }

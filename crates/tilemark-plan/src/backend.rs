@@ -40,8 +40,8 @@ pub struct Costs {
     /// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many are in
     /// buffers before the broker.
     pub timeout: Duration,
-    /// How long a load waits for its last answers after its end. Guests at speed that leave a request unanswered for longer than the longest
-    /// gate have failed it; one that shares its thread with many others has not.
+    /// How long a load waits at least for its last answers after its end; limits of a gate may make it longer (`Point::drain`). An
+    /// emulated guest shares its thread with many others.
     pub drain: Duration,
     /// How long a load from outside may take after its measurement, to receive the last answers and to report its totals.
     pub afterwards: Duration,

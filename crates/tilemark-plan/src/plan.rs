@@ -21,7 +21,7 @@ use crate::{
     workload::{At, BrokerService, InFlight, Place, Work},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 use tilemark_units::{Bytes, Rate, Span};
 
 /// The version of the plan format.
@@ -193,6 +193,17 @@ pub struct Point {
     pub guests: Vec<GuestPlan>,
     /// Every load of every tile.
     pub loads: Vec<LoadPlan>,
+}
+
+impl Point {
+    /// How long its loads wait for their last answers after their end: twice the longest time that its limits let an answer take. An
+    /// answer within the limits then counts, and one that comes later is slow and not missing. At least as long as the backend says.
+    pub fn drain(&self) -> Duration {
+        let pages = self.loads.iter().filter_map(|load| load.work.facts().good_and_tolerable());
+        let limits = [Some(self.gate.p99), self.gate.mean].into_iter().flatten();
+        let longest = limits.chain(pages.flatten()).map(Span::get).max().unwrap_or_default();
+        self.backend.costs().drain.max(2 * longest)
+    }
 }
 
 /// One of two configurations measured in turn.

@@ -26,10 +26,6 @@ const TRIES: u32 = 10;
 /// second, which would be most of the latency today.)
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long after the end of the measured time an order that waits for a free client is still begun: as long as other loads wait for
-/// their last answers. A store that is too slow for its rate would be asked for minutes, for orders whose customers are gone.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(2);
-
 /// A client that sleeps looks so often whether the run was stopped.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -158,7 +154,8 @@ impl<'a> Client<'a> {
         while let Some(intended) = self.next_start() {
             let measured = self.shared.clock.measured(intended);
             measured.iter().for_each(|since| self.shared.observer.begun(*since));
-            if Instant::now() >= self.shared.clock.end() + GIVEN_UP_AFTER {
+            // A store that is too slow for its rate would be asked for minutes, for orders whose customers are gone.
+            if Instant::now() >= self.shared.clock.end() + self.shared.demand.begun_until {
                 self.give_up(intended, measured);
                 continue;
             }
@@ -188,7 +185,7 @@ impl<'a> Client<'a> {
     /// Counts an order that found no client free until long after the end: its customer waited until now.
     fn give_up(&mut self, intended: Instant, measured: Option<Duration>) {
         let Some(since) = measured else { return };
-        let seconds = GIVEN_UP_AFTER.as_secs();
+        let seconds = self.shared.demand.begun_until.as_secs_f64();
         self.done.figures.error(format!("not begun within {seconds} s after the end: no client was free"));
         self.tell(intended, since, Outcome::Failed);
     }

@@ -62,6 +62,9 @@ pub struct Demand {
     pub items_mean: u32,
     /// What all draws start from.
     pub seed: u64,
+    /// How long after the measured time an order of an open loop that waits for a free client is still begun.
+    #[serde(skip)]
+    pub begun_until: Duration,
 }
 
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -85,6 +88,7 @@ impl Default for Demand {
             search_rows_mean: 5,
             items_mean: 5,
             seed: 1,
+            begun_until: Duration::from_secs(2),
         }
     }
 }

@@ -32,8 +32,10 @@ fn afterwards_inside(point: &Point) -> Duration {
     }
 }
 
+/// From the beginning of a load to its last answers, besides what the backend allows for them anyway.
 fn planned(point: &Point) -> Duration {
-    point.measure.warmup.get() + point.measure.length.get()
+    let longer = point.drain() - point.backend.costs().drain;
+    point.measure.warmup.get() + point.measure.length.get() + longer
 }
 
 /// A load with a fixed number of messages gets one more second for each so many of them.
@@ -118,7 +120,7 @@ fn stream(
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.services()[asked].role),
         timeout: Span::new(point.backend.costs().timeout),
-        drain: Span::new(point.backend.costs().drain),
+        drain: Span::new(point.drain()),
         files: Vec::new(),
     }
 }
@@ -141,6 +143,21 @@ mod tests {
             assert!(costs.afterwards > 2 * costs.drain, "{backend:?}");
         }
         assert!(Backend::Emulated.costs().timeout > Backend::Native.costs().timeout);
+    }
+
+    #[test]
+    fn who_waits_for_a_load_with_slow_limits_waits_as_much_longer_as_the_load_does() {
+        let [quick, slow] = ["50ms", "20s"].map(|limit| {
+            let settings = [("gate.p99".to_owned(), limit.to_owned())].into();
+            let plan = plan_of(TILE_WITH_CLIENT, &Request { settings, ..ladder() });
+            let point = &plan.points[0];
+            let sent = point.loads.iter().find(|load| load.from.is_some()).unwrap();
+            [times_outside(point).measured, times_inside(point, sent).measured, point.drain()]
+        });
+        assert_eq!(quick[2], Backend::Native.costs().drain);
+        for time in 0..3 {
+            assert_eq!(slow[time] - quick[time], Duration::from_secs(38));
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
 use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
 use tilemark_units::{Rate, Span};
 
+/// How long a load waits for its last answers after its end: a slow service has not failed.
+const LAST_ANSWERS: Span = Span::from_seconds(10);
+
 /// A web load that was asked for.
 #[derive(Debug, Clone)]
 pub struct WebLoadRequest {
@@ -124,6 +127,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
     let stream = Stream {
         connections: asked.connections,
         seed: asked.seed,
+        drain: LAST_ANSWERS,
         ..Stream::new(0, target, demand.clone(), work)
     };
     let job = LoadJob {

@@ -256,6 +256,7 @@ impl<'a> StoreStream<'a> {
             measure: job.length.get(),
             window: self.parameters.window.map(Span::get),
             seed: self.stream.seed,
+            begun_until: Demand::default().begun_until.max(self.stream.drain.get()),
             ..Demand::default()
         }
     }
