@@ -106,7 +106,8 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
             }
             let schedule = *schedule.get().expect("what was sent was sent by it");
             let mut report = report(load, schedule, sent, seen);
-            report.errors.splice(0..0, broken);
+            report.errors.splice(0..0, broken.clone());
+            report.ended_by_broker = broken;
             Ok(report)
         }
     }
@@ -442,6 +443,7 @@ fn report(load: &LatencyLoad, schedule: Schedule, sent: Sent, seen: Seen) -> Lat
         reordered: ledger.reordered(),
         damaged: seen.finished.damaged,
         client_cpu_s: sent.cpu_s + seen.cpu_s,
+        ended_by_broker: None,
         errors: missing
             .iter()
             .take(NAMED)

@@ -42,6 +42,9 @@ pub struct ThroughputReport {
     pub send_lateness_us: Option<LatenessFigures>,
     /// What went wrong without ending the load, such as the names of the first lost messages.
     pub errors: Vec<String>,
+    /// Why the broker ended the load before its end, where it did; it is the first of the errors too.
+    #[serde(skip)]
+    pub ended_by_broker: Option<String>,
 }
 
 /// Figures of a latency load.
@@ -79,6 +82,9 @@ pub struct LatencyReport {
     pub client_cpu_s: f64,
     /// What went wrong without ending the load.
     pub errors: Vec<String>,
+    /// Why the broker ended the load before its end, where it did; it is the first of the errors too.
+    #[serde(skip)]
+    pub ended_by_broker: Option<String>,
     /// Right receipts that came within the measurement's time, also of messages of the warm-up.
     #[serde(skip)]
     pub received_in_time: u64,

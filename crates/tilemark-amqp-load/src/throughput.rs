@@ -48,7 +48,8 @@ pub fn throughput_under(
                 deleted?;
             }
             let mut report = outcome.report(load, director.is_over());
-            report.errors.splice(0..0, broken);
+            report.errors.splice(0..0, broken.clone());
+            report.ended_by_broker = broken;
             Ok(report)
         }
     }

@@ -107,7 +107,7 @@ fn a_load_whose_broker_ends_reports_what_it_measured_and_why_it_is_short() {
     });
     assert!(report.received >= 20 && report.latency_ms.is_some(), "{report:?}");
     assert!(report.errors[0].contains("the figures are of what was done until then"), "{report:?}");
-    // In a run it is the load that failed, and nothing is reported.
+    // A load whose director does not keep it has failed, and nothing is reported.
     let broker = broker();
     let address = broker.address();
     let failed = std::thread::scope(|scope| {

@@ -92,7 +92,12 @@ impl FlatOut {
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-            findings: findings(report.lost, report.duplicated, report.damaged),
+            findings: findings(
+                report.lost,
+                report.duplicated,
+                report.damaged,
+                report.ended_by_broker.as_ref(),
+            ),
         };
         StreamReport { seconds, total }
     }
@@ -141,15 +146,19 @@ pub(super) fn by_schedule(
         seconds: counts.offered as f64 / load.rate as f64,
         client_cpu_s,
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-        findings: findings(report.lost, report.duplicated, report.damaged),
+        findings: findings(report.lost, report.duplicated, report.damaged, report.ended_by_broker.as_ref()),
     };
     StreamReport { seconds, total }
 }
 
-/// What no broker may do with what it took, in the warm-up either. Order is no promise of it where subscribers compete.
-fn findings(lost: u64, duplicated: u64, damaged: u64) -> Vec<Finding> {
+/// What no broker may do with what it took, in the warm-up either, and that it ended: then what is missing may still be in it. Order is no
+/// promise of it where subscribers compete.
+fn findings(lost: u64, duplicated: u64, damaged: u64, ended: Option<&String>) -> Vec<Finding> {
+    let lost = if ended.is_some() { 0 } else { lost };
     let what = in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[]);
-    what.into_iter().map(|what| Finding { kind: IncidentKind::WrongAnswers, what }).collect()
+    let wrong = what.into_iter().map(|what| Finding { kind: IncidentKind::WrongAnswers, what });
+    let ended = ended.map(|what| Finding { kind: IncidentKind::ServiceErrors, what: what.clone() });
+    ended.into_iter().chain(wrong).collect()
 }
 
 fn sum(counts: &[(u64, &str)]) -> u64 {
@@ -249,6 +258,17 @@ mod tests {
         let lost = Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 9".to_owned() };
         assert_eq!(of_stream.total.findings, [lost]);
         assert_eq!(of_stream.total.completed_in_time, 4, "as the load counted it");
+    }
+
+    #[test]
+    fn a_broker_that_ended_is_named_and_what_is_missing_is_not_called_lost_by_it() {
+        let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
+        let ended_by_broker = Some("the broker hung up".to_owned());
+        let report = ThroughputReport { lost: 3, ended_by_broker, ..ThroughputReport::default() };
+        let of_stream = flat_out.stream_report(0, &load(0), &report);
+        let ended = Finding { kind: IncidentKind::ServiceErrors, what: "the broker hung up".to_owned() };
+        assert_eq!(of_stream.total.findings, [ended]);
+        assert_eq!(of_stream.total.counts.failed, 3, "they did not come through all the same");
     }
 
     #[test]

@@ -77,4 +77,9 @@ impl<R: Send> Director for Part<'_, R> {
     fn gauge(&self) -> &Gauge {
         &self.actor.gauge
     }
+
+    /// A broker that ends has failed, and not the load: its guest is named, and the other streams go on.
+    fn keeps_what_was_measured(&self) -> bool {
+        true
+    }
 }
