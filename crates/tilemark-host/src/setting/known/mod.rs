@@ -21,6 +21,7 @@ mod sysctl;
 mod transparent;
 mod workqueue;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -186,7 +187,7 @@ pub fn all() -> impl Iterator<Item = &'static Known> {
 /// # Errors
 /// [`HostError::UnknownSetting`] with the keys that are nearest to it, and [`HostError::SettingGone`] for one that kernels had once.
 pub fn find(key: &str) -> Result<&'static Known, HostError> {
-    found(key).map(|(known, _)| known)
+    found(&one_form(key)).map(|(known, _)| known)
 }
 
 /// The settings of a host for a key and the value that it is to have: one or more files, or what is no file. Nothing is changed.
@@ -195,6 +196,7 @@ pub fn find(key: &str) -> Result<&'static Known, HostError> {
 /// As [`find`]; [`HostError::SettingAbsent`] where this host has no such thing; [`HostError::BadSettingValue`] for a value that it
 /// cannot have here; [`HostError::SettingFixed`] for another value than it has, where it cannot be written while the kernel runs.
 pub fn resolve(root: &Root, key: &str, value: &str) -> Result<Vec<Setting>, HostError> {
+    let key = &one_form(key);
     let (known, parts) = found(key)?;
     let request = Request { root, key, parts, value: value.trim(), accepts: known.accepts };
     if request.value.is_empty() || !known.accepts.takes(request.value) {
@@ -208,6 +210,14 @@ pub fn resolve(root: &Root, key: &str, value: &str) -> Result<Vec<Setting>, Host
         }
     }
     Ok(settings)
+}
+
+/// A key in the catalogue's own form. What can be named in two ways would have two dangers.
+fn one_form(key: &str) -> Cow<'_, str> {
+    service::one_form(key)
+        .map(Cow::Borrowed)
+        .or_else(|| module::one_form(key).map(Cow::Owned))
+        .unwrap_or(Cow::Borrowed(key))
 }
 
 fn found(key: &str) -> Result<(&'static Known, Vec<&str>), HostError> {
@@ -232,15 +242,25 @@ fn matched<'a>(pattern: &str, key: &'a str) -> Option<Vec<&'a str>> {
     let is_last = !rest.contains('{');
     let end = if is_last { key.strip_suffix(next)?.len() } else { key.find(next)? };
     let (name, left) = key.split_at(end);
-    // They become a part of a path. In the name of a sysctl a slash is a dot.
+    // In the name of a sysctl a slash is a dot.
     let is_sysctl = pattern.starts_with("net.");
-    let is_odd = name.contains(['\0', '\n']) || (name.contains('/') && !is_sysctl);
-    if is_odd || matches!(name, "" | "." | "..") {
+    // systemctl takes a pattern, and stops all that match.
+    let is_pattern = name.contains('*') && pattern.starts_with("service.");
+    if (name.contains('/') && !is_sysctl) || is_pattern || !is_name(name) {
         return None;
     }
     let mut names = vec![name];
     names.extend(matched(rest, left)?);
     Some(names)
+}
+
+/// Whether a text may be a name in a key. It becomes a part of a path, of the name of a unit, or of a line that is exported: there an
+/// empty part, `.` or `..` (slashes, in the name of a sysctl) is another way to the same file, a blank ends a word, and brackets, `?` and
+/// `=` have a meaning.
+fn is_name(name: &str) -> bool {
+    let is_odd =
+        |letter: char| letter.is_whitespace() || letter.is_control() || "=\"'`#;$?[]{}".contains(letter);
+    !name.contains(is_odd) && name.split('.').all(|part| !part.trim_matches('/').is_empty())
 }
 
 #[cfg(test)]

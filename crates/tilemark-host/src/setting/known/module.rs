@@ -35,6 +35,13 @@ pub(super) const KNOWN: &[Known] = &[
     },
 ];
 
+/// `kvm.nx_huge_pages` for `module.kvm.nx_huge_pages`, where the catalogue has a line for it. The kernel takes a hyphen for an underscore.
+pub(super) fn one_form(key: &str) -> Option<String> {
+    let parameter = key.strip_prefix("module.kvm.")?.replace('-', "_");
+    let own = format!("kvm.{parameter}");
+    KNOWN.iter().any(|known| known.key == own).then_some(own)
+}
+
 /// `never` is kept by the kernel until the module is loaded again, so nothing could restore what was there.
 fn split_pages(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     match request.value {

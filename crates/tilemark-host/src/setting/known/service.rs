@@ -7,6 +7,7 @@ use super::{
 use crate::error::HostError;
 use crate::setting::{Reach, Setting};
 
+const SERVICE: &str = ".service";
 const STATES: Accepts = Accepts::OneOf(&["running", "stopped"]);
 
 const fn known(
@@ -46,6 +47,16 @@ pub(super) const KNOWN: &[Known] = &[
     ),
 ];
 
+/// `service.cups` for `service.cups.service`.
+pub(super) fn one_form(key: &str) -> Option<&str> {
+    key.strip_suffix(SERVICE).filter(|key| key.starts_with("service."))
+}
+
+/// The unit of a service's name: a name without a type is that of a service.
+fn unit_of(name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { format!("{name}{SERVICE}") }
+}
+
 fn named(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     service(request, request.key.split_once('.').map_or(request.key, |(_, name)| name))
 }
@@ -54,6 +65,5 @@ fn service(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError>
     if !request.root.is_real() {
         return Err(request.absent("only a real host has services", LEAVE_OUT));
     }
-    let unit = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-    request.readable(Reach::Service { unit })
+    request.readable(Reach::Service { unit: unit_of(name) })
 }

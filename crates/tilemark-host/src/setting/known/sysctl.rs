@@ -168,10 +168,15 @@ pub(super) fn became(key: &str) -> Option<&'static str> {
 
 fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = path_of(request.key);
-    if path.contains("/../") || !request.root.path(&path).is_file() {
+    if !is_below_its_folder(&path) || !request.root.path(&path).is_file() {
         return Err(absent(request, &path));
     }
     request.file(&path, Form::Words)
+}
+
+/// Whether a path leads to one file by one way only.
+fn is_below_its_folder(path: &str) -> bool {
+    path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
 }
 
 /// Both of the pair are held, so that restoring works whichever of the two was in force: the kernel does not take a 0 in bytes, and has it
@@ -191,7 +196,10 @@ fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
 
 fn bridge(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = path_of(request.key);
-    if !request.root.path(&path).exists() {
+    if !is_below_its_folder(&path) {
+        return Err(absent(request, &path));
+    }
+    if !request.root.path(&path).is_file() {
         let why = "the module br_netfilter is not loaded, so no frame on a bridge passes netfilter";
         return Err(request.absent(why, "modprobe br_netfilter, or leave the setting out"));
     }

@@ -213,3 +213,64 @@ fn a_limit_of_processes_is_no_file() {
     assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), settings[0]);
     assert!(resolve(&Root::real(), "limit.nofile", "many").is_err());
 }
+
+/// Other spellings of a key that could reach the same thing.
+fn spellings(key: &str) -> Vec<String> {
+    let mut spellings = vec![format!("{key}."), format!(".{key}")];
+    if key.starts_with("service.") {
+        spellings.push(format!("{key}.service"));
+    }
+    for (place, _) in key.match_indices('.') {
+        let (start, end) = key.split_at(place);
+        for more in ["./", ".", "./.x.//"] {
+            spellings.push(format!("{start}{more}{end}"));
+        }
+    }
+    if let Some(parameter) = key.strip_prefix("kvm.") {
+        spellings.push(format!("module.kvm.{parameter}"));
+        spellings.push(format!("module.kvm.{}", parameter.replace('_', "-")));
+        spellings.push(format!("module.kvm..{parameter}"));
+    }
+    spellings
+}
+
+#[test]
+fn no_other_spelling_of_a_dangerous_key_has_a_smaller_danger() {
+    let names = |key: &str| key.replace("{device}", "all").replace("{name}", "bridge-nf-call-iptables");
+    for guard in all().filter(|known| known.danger.needs_consent()) {
+        for spelling in spellings(&names(guard.key)) {
+            let danger = find(&spelling).map_or(guard.danger, |known| known.danger);
+            assert_eq!(danger, guard.danger, "{spelling}");
+        }
+    }
+    assert_eq!(find("module.kvm.nx_huge_pages").unwrap().key, "kvm.nx_huge_pages");
+    assert_eq!(find("service.firewalld.service").unwrap().key, "service.firewalld");
+    let fake = Fake::with(&[("/sys/module/kvm/parameters/nx_huge_pages", "N\n")]);
+    assert!(fake.refused("module.kvm.nx_huge_pages", "never").contains("one way"));
+}
+
+#[test]
+fn no_key_leads_out_of_the_kernels_folder() {
+    let fake = Fake::with(&[
+        ("/tmp/target-file", "1\n"),
+        ("/proc/sys/net/bridge/bridge-nf-call-iptables", "1\n"),
+        ("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "1\n"),
+    ]);
+    for key in ["net.bridge.//.//.//.//.tmp.target-file", "net.ipv4.//.//.//.//.tmp.target-file", "net.x.//"]
+    {
+        let said = fake.refused(key, "2");
+        assert!(said.contains("no setting is called") || said.contains("there is no"), "{said}");
+    }
+    assert_eq!(fake.shown("net.bridge.bridge-nf-call-iptables", "0").len(), 1);
+    assert_eq!(fake.shown("net.ipv4.conf.eth0/100.rp_filter", "0").len(), 1, "a slash is a dot in a name");
+}
+
+#[test]
+fn a_service_is_one_unit_and_no_pattern_of_several() {
+    for key in
+        ["service.firewall*", "service.[f]irewalld", "service.firewall?", "service.a b", "service.a\tb"]
+    {
+        let said = resolve(&Root::real(), key, "stopped").unwrap_err().in_a_line();
+        assert!(said.contains("no setting is called"), "{said}");
+    }
+}
