@@ -55,7 +55,9 @@ fn on_node(request: &Request<'_>, size: &str) -> Result<Vec<Setting>, HostError>
     let nodes = request.root.nodes();
     if !nodes.iter().any(|found| found.to_string() == node) {
         let nodes = crate::setting::list_of(&nodes);
-        return Err(request.absent(format!("there is no node {node}; its nodes are {nodes}"), LEAVE_OUT));
+        return Err(
+            request.absent(format!("there is no node {node} with memory; its nodes are {nodes}"), LEAVE_OUT)
+        );
     }
     request.file(&of_node(node, size), Form::Whole)
 }

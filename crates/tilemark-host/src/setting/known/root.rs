@@ -61,8 +61,12 @@ impl Root {
         self.text("/sys/devices/system/cpu/present").and_then(|text| parse_list(&text)).unwrap_or_default()
     }
 
-    /// Nodes with memory.
+    /// Nodes with memory. Where the kernel does not list them, all nodes.
     pub(super) fn nodes(&self) -> Vec<u32> {
+        let with_memory = self.text("/sys/devices/system/node/has_memory").and_then(|text| parse_list(&text));
+        if let Some(nodes) = with_memory.filter(|nodes| !nodes.is_empty()) {
+            return nodes;
+        }
         let names = self.names("/sys/devices/system/node");
         names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect()
     }

@@ -274,3 +274,21 @@ fn a_service_is_one_unit_and_no_pattern_of_several() {
         assert!(said.contains("no setting is called"), "{said}");
     }
 }
+
+#[test]
+fn a_node_without_memory_has_no_share_of_huge_pages() {
+    let fake = Fake::with(&[
+        ("/sys/devices/system/node/has_memory", "0,2\n"),
+        ("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "0\n"),
+        ("/sys/devices/system/node/node1/cpulist", "4-7\n"),
+        ("/sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages", "0\n"),
+    ]);
+    assert_eq!(
+        fake.shown("hugepages.2MiB", "4"),
+        [
+            "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages = 2",
+            "/sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages = 2",
+        ]
+    );
+    assert!(fake.refused("hugepages.2MiB.node1", "1").contains("its nodes are 0,2"));
+}
