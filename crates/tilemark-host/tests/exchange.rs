@@ -190,3 +190,43 @@ fn every_line_of_a_profile_of_tuned_is_taken_or_named() {
     let pairs = 3; // two devices, two rings, two offloads
     assert_eq!(imported.profile.settings.len() + imported.not_taken.len(), options + pairs);
 }
+
+#[test]
+fn what_tuned_sets_on_other_hardware_only_is_not_taken() {
+    let imported = import_tuned(include_str!("tuned/hardware.conf"), "hardware");
+    let set = imported.profile.settings.iter();
+    let set: Vec<(&str, &str)> =
+        set.map(|one| (one.key.as_str(), one.value.as_deref().unwrap_or_default())).collect();
+    assert_eq!(
+        set,
+        [
+            ("vm.swappiness", "15"),
+            ("kernel.core_pattern", "core#1"),
+            ("net.core.somaxconn", "4096"),
+            ("vm.dirty_ratio", "40"),
+            ("vm.dirty_background_bytes", "100000000"),
+            ("vm.zone_reclaim_mode", "0"),
+        ]
+    );
+    assert_eq!(imported.profile.about, "Several kinds of hardware");
+    for (line, why) in [
+        (6, "line 7"),
+        (12, "uname_regex"),
+        (13, "uname_regex"),
+        (18, "percent"),
+        (22, "cpuinfo_regex"),
+        (23, "cpuinfo_regex"),
+        (27, "devices_udev_regex"),
+        (28, "devices_udev_regex"),
+        (33, "!sda"),
+        (38, "!sdb"),
+        (43, "variable"),
+        (48, "not enabled"),
+        (53, "line 60"),
+    ] {
+        let named = imported.not_taken.iter().find(|not_taken| not_taken.line == line);
+        let named = named.unwrap_or_else(|| panic!("line {line} is not named: {:#?}", imported.not_taken));
+        assert!(named.why.contains(why), "{named:?}");
+    }
+    assert_eq!(imported.not_taken.len(), 13, "{:#?}", imported.not_taken);
+}

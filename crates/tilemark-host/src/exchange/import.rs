@@ -52,12 +52,13 @@ pub fn import_tuned(text: &str, name: &str) -> Imported {
     for section in sections(text) {
         reader.section(&section);
     }
+    reader.not_taken.sort_by_key(|not_taken| not_taken.line);
     let profile = Profile {
         schema: PROFILE_SCHEMA,
         about: if reader.about.is_empty() { format!("The tuned profile {name}.") } else { reader.about },
         name,
         source: reader.source,
-        settings: reader.settings,
+        settings: reader.settings.into_iter().map(|(_, setting)| setting).collect(),
     };
     Imported { profile, not_taken: reader.not_taken }
 }
@@ -69,6 +70,7 @@ fn valid_name(name: &str) -> String {
     if name.is_empty() || name == "none" { "imported".to_owned() } else { name }
 }
 
+#[derive(Clone, Copy)]
 struct Line<'t> {
     number: usize,
     option: &'t str,
@@ -82,7 +84,12 @@ struct Section<'t> {
 
 impl<'t> Section<'t> {
     fn value(&self, option: &str) -> Option<&'t str> {
-        self.lines.iter().find(|line| line.option == option).map(|line| line.value)
+        self.last(option).map(|line| line.value)
+    }
+
+    /// The line that counts: of several, tuned takes the last one.
+    fn last(&self, option: &str) -> Option<&Line<'t>> {
+        self.lines.iter().rfind(|line| line.option == option)
     }
 
     /// The plugin that it is for: named, or the section's own name.
@@ -91,32 +98,50 @@ impl<'t> Section<'t> {
     }
 }
 
+/// Sections with one name are one, and a comment may be behind a line (configparser of Python with `strict=False` and
+/// `inline_comment_prefixes=('#')`, as tuned reads its profiles).
 fn sections(text: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
+    let mut current = 0;
     for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', ';']) {
+        let line = without_comment(line).trim();
+        if line.is_empty() || line.starts_with(';') {
             continue;
         }
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            sections.push(Section { name: name.trim(), lines: Vec::new() });
+            current = section_of(&mut sections, name.trim());
             continue;
         }
         // A key of sysfs may hold a colon, so only the first equals sign parts.
         let (option, value) = line.split_once('=').unwrap_or((line, ""));
         let line = Line { number, option: option.trim(), value: value.trim() };
-        match sections.last_mut() {
-            Some(section) => section.lines.push(line),
-            None => sections.push(Section { name: "", lines: vec![line] }),
-        }
+        let place = if sections.is_empty() { section_of(&mut sections, "") } else { current };
+        sections[place].lines.push(line);
     }
     sections
+}
+
+/// Where the section of this name is, which begins here if there was none.
+fn section_of<'t>(sections: &mut Vec<Section<'t>>, name: &'t str) -> usize {
+    let begun = sections.iter().position(|section| section.name == name);
+    begun.unwrap_or_else(|| {
+        sections.push(Section { name, lines: Vec::new() });
+        sections.len() - 1
+    })
+}
+
+/// A line up to a `#` with a blank before it.
+fn without_comment(line: &str) -> &str {
+    let is_comment = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
+    let start = line.match_indices('#').map(|(at, _)| at).find(is_comment);
+    &line[..start.unwrap_or(line.len())]
 }
 
 struct Reader {
     about: String,
     source: String,
-    settings: Vec<ProfileSetting>,
+    /// Each with the line that it is from, as one that is not taken.
+    settings: Vec<(NotTaken, ProfileSetting)>,
     not_taken: Vec<NotTaken>,
 }
 
@@ -140,7 +165,7 @@ impl Reader {
                 continue;
             }
             if let Some(why) = unusable(section, line) {
-                self.refuse(section, line, why.to_owned());
+                self.refuse(section, line, why);
                 continue;
             }
             if section.name == "main" && line.option == "summary" {
@@ -158,17 +183,15 @@ impl Reader {
         if let Err(error) = known::find(&taken.key) {
             return self.refuse(section, line, error.in_a_line());
         }
-        if self.settings.iter().any(|known| known.key == taken.key) {
-            return self.refuse(
-                section,
-                line,
-                format!("{} is set twice, and the first one counts", taken.key),
-            );
+        if let Some(place) = self.settings.iter().position(|(_, known)| known.key == taken.key) {
+            let (earlier, _) = self.settings.remove(place);
+            let why = format!("line {} sets {} again, and the last one counts", line.number, taken.key);
+            self.not_taken.push(NotTaken { why, ..earlier });
         }
         if self.settings.len() == SETTINGS_MAX {
             return self.refuse(section, line, format!("a profile has {SETTINGS_MAX} settings at most"));
         }
-        self.settings.push(ProfileSetting {
+        let setting = ProfileSetting {
             key: taken.key,
             value: Some(taken.value),
             source: format!("{}, [{}]", self.source, section.name),
@@ -177,24 +200,44 @@ impl Reader {
             effect: None,
             note: taken.note,
             optional: true,
-        });
+        };
+        self.settings.push((not_taken(section, line, ""), setting));
     }
 
     fn refuse(&mut self, section: &Section<'_>, line: &Line<'_>, why: String) {
-        let text = format!("[{}] {}={}", section.name, line.option, line.value);
-        let (text, why) = (printable_line(&text).into_owned(), printable_line(&why).into_owned());
-        self.not_taken.push(NotTaken { line: line.number, text, why });
+        self.not_taken.push(not_taken(section, line, &why));
     }
 }
 
+fn not_taken(section: &Section<'_>, line: &Line<'_>, why: &str) -> NotTaken {
+    let text = format!("[{}] {}={}", section.name, line.option, line.value);
+    let (text, why) = (printable_line(&text).into_owned(), printable_line(why).into_owned());
+    NotTaken { line: line.number, text, why }
+}
+
 /// Why a line is not even looked at.
-fn unusable(section: &Section<'_>, line: &Line<'_>) -> Option<&'static str> {
+fn unusable(section: &Section<'_>, line: &Line<'_>) -> Option<String> {
     let is_odd = |text: &&str| text.contains(|c: char| c.is_control() && c != '\t');
     if [section.name, line.option, line.value].iter().any(is_odd) {
-        return Some("it holds a character that is not printed");
+        return Some("it holds a character that is not printed".to_owned());
     }
-    let is_off = section.value("enabled").is_some_and(|value| matches!(value, "0" | "false" | "False"));
-    is_off.then_some("its section is not enabled")
+    if section.value("enabled").is_some_and(|value| !matches!(value, "1" | "true" | "True")) {
+        return Some("its section is not enabled".to_owned());
+    }
+    // What is set only on some hosts, or on some of the devices, cannot be asked for by a key.
+    if let Some(line) = section.lines.iter().find(|line| line.option.ends_with("_regex")) {
+        let why = format!("its section is only for hosts or devices with {}={}", line.option, line.value);
+        return Some(why);
+    }
+    let devices = section.value("devices").unwrap_or_default();
+    if devices.contains('!') {
+        return Some(format!("its section leaves devices out: devices={devices}"));
+    }
+    if devices.contains("${") {
+        return Some(format!("its devices are a variable, which only tuned can fill in: devices={devices}"));
+    }
+    let last = section.last(line.option).filter(|last| last.number != line.number)?;
+    Some(format!("line {} sets {} again, and the last one counts", last.number, line.option))
 }
 
 /// What a line is in our terms; an error is the reason why it is nothing.
@@ -211,7 +254,7 @@ fn taken(section: &Section<'_>, line: &Line<'_>) -> Result<Vec<Taken>, String> {
     let one = match plugin {
         "sysctl" if is_sysctl(option) => Some(Taken::new(option, value)),
         "sysfs" => sysfs::key_of(option, value).map(|(key, value)| Taken::new(key, value)),
-        "vm" => of_vm(option, value),
+        "vm" => of_vm(option, value)?,
         "cpu" => of_cpu(option, value)?,
         "service" => of_service(option, value),
         "disk" => return of_disk(section, option, value).ok_or_else(no_setting),
@@ -248,15 +291,27 @@ fn plain(value: &str) -> (&str, Option<String>) {
     }
 }
 
-fn of_vm(option: &str, value: &str) -> Option<Taken> {
-    Some(match option {
+fn of_vm(option: &str, value: &str) -> Result<Option<Taken>, String> {
+    Ok(Some(match option {
         "transparent_hugepages" | "transparent_hugepage" => Taken::new("thp", value),
         "transparent_hugepage.defrag" => Taken::new("thp.defrag", value),
         "dirty_ratio" | "dirty_bytes" | "dirty_background_ratio" | "dirty_background_bytes" => {
-            Taken::new(format!("vm.{option}"), value)
+            of_dirty(option, value)?
         }
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
+}
+
+/// `dirty_bytes = 40%` is a ratio.
+fn of_dirty(option: &str, value: &str) -> Result<Taken, String> {
+    let (option, number) = match (option.strip_suffix("bytes"), value.strip_suffix('%')) {
+        (Some(start), Some(percentage)) => (format!("{start}ratio"), percentage.trim()),
+        _ => (option.to_owned(), value),
+    };
+    if number.parse::<u64>().is_err() {
+        return Err("it is neither a whole number nor, of bytes, a percentage".to_owned());
+    }
+    Ok(Taken::new(format!("vm.{option}"), number))
 }
 
 fn of_cpu(option: &str, value: &str) -> Result<Option<Taken>, String> {
@@ -296,7 +351,7 @@ fn of_disk(section: &Section<'_>, option: &str, value: &str) -> Option<Vec<Taken
         "readahead" => ("read_ahead_kb", kib(value)?.to_string()),
         _ => return None,
     };
-    let devices = devices(section).into_iter().filter(|device| !device.starts_with('!'));
+    let devices = devices(section).into_iter();
     Some(devices.map(|device| Taken::new(format!("block.{device}.{parameter}"), value.as_str())).collect())
 }
 
@@ -310,8 +365,7 @@ fn kib(value: &str) -> Option<u64> {
 
 fn of_net(section: &Section<'_>, option: &str, value: &str) -> Option<Vec<Taken>> {
     // Keys of network devices are of one device each.
-    let devices: Vec<&str> =
-        devices(section).into_iter().filter(|device| !device.contains(['*', '!'])).collect();
+    let devices: Vec<&str> = devices(section).into_iter().filter(|device| !device.contains('*')).collect();
     let words: Vec<&str> = value.split_whitespace().collect();
     let parameters: Vec<(&str, &str)> = match option {
         "txqueuelen" => vec![("tx_queue_len", value)],
