@@ -230,3 +230,63 @@ fn what_tuned_sets_on_other_hardware_only_is_not_taken() {
     }
     assert_eq!(imported.not_taken.len(), 13, "{:#?}", imported.not_taken);
 }
+
+/// A setting that no check of a profile has seen.
+fn unchecked(key: &str, value: &str) -> Profile {
+    let mut profile = profile("current");
+    profile.settings.truncate(1);
+    profile.settings[0] = tilemark_plan::profile::ProfileSetting {
+        key: key.into(),
+        value: Some(value.into()),
+        ..profile.settings[0].clone()
+    };
+    profile
+}
+
+#[test]
+fn neither_a_key_nor_a_value_adds_a_line_or_a_word_to_an_export() {
+    for (key, value) in [
+        ("vm.x = 1\nkernel.core_pattern = |/tmp/evil\nvm.y", "1"),
+        ("vm.z init=/bin/sh", "1"),
+        ("kernel.core_pattern", "a\" init=/bin/sh \""),
+        ("thp", "never init=/bin/sh"),
+        ("hugepages.2MiB", "1 init=/bin/sh"),
+        ("no.such", "1\u{1b}[2J"),
+    ] {
+        for format in FORMATS {
+            let text = export(&unchecked(key, value), format);
+            let body = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+            let is_injected = body.lines().any(|line| line.starts_with("kernel.core_pattern = |/tmp/evil"))
+                || (format == Format::KernelLine && body.contains("init="))
+                || body.contains("vm.z init")
+                || text.contains('\u{1b}');
+            assert!(!is_injected, "{key:?} {value:?}: {text}");
+        }
+    }
+    let boot = Profile { settings: Vec::new(), ..profile("current") };
+    let line = |then: &str| {
+        let mut boot = boot.clone();
+        boot.settings = unchecked("boot.x", "").settings;
+        boot.settings[0].value = None;
+        boot.settings[0].then = Some(then.to_owned());
+        boot.settings[0].today = Some(tilemark_plan::profile::Today::Same);
+        export(&boot, Format::KernelLine)
+    };
+    assert!(line("iommu=pt").ends_with("\niommu=pt\n"));
+    assert!(line("iommu=pt\nroot=/dev/sdz").ends_with("\n\n"), "{}", line("iommu=pt\nroot=/dev/sdz"));
+}
+
+#[test]
+fn a_unit_has_its_own_name_in_an_export() {
+    for (key, mask) in [
+        ("service.cups.socket", "systemd.mask=cups.socket"),
+        ("service.cups", "systemd.mask=cups.service"),
+        ("service.cups.service", "systemd.mask=cups.service"),
+        ("irqbalance", "systemd.mask=irqbalance.service"),
+    ] {
+        let text = export(&unchecked(key, "stopped"), Format::KernelLine);
+        assert_eq!(text.lines().last(), Some(mask), "{text}");
+    }
+    let tuned = export(&unchecked("service.cups.socket", "stopped"), Format::Tuned);
+    assert!(tuned.contains("service.cups.socket=stop"), "{tuned}");
+}

@@ -133,6 +133,12 @@ impl Profile {
         for ProfileSetting { key, value, .. } in &self.settings {
             if key.is_empty() {
                 say("a setting has no key".to_owned(), "name what it sets");
+            } else if key.contains(char::is_control) || (value.is_some() && key.contains(is_no_part_of_a_key))
+            {
+                say(
+                    format!("{key:?} is no key of a setting"),
+                    "write it as `tilemark host settings` lists it, without blanks, quotation marks, `=` or `#`",
+                );
             } else if !keys.insert(key) {
                 say(format!("`{key}` is set twice"), "keep one of the two");
             }
@@ -145,6 +151,11 @@ impl Profile {
         }
         problems
     }
+}
+
+/// What no key of the catalogue has. On the kernel's line, and in the files of other programs, it would end the key.
+fn is_no_part_of_a_key(letter: char) -> bool {
+    letter.is_whitespace() || matches!(letter, '=' | '#' | ';' | '"' | '\'' | '`')
 }
 
 /// Values are texts. A number or a switch that is written without quotes is meant as its text.
@@ -205,6 +216,15 @@ mod tests {
         assert!(said.contains("test.toml") && said.contains("valu"), "{said}");
         assert!(refused(&with("[[setting]]\nkey = \"ksm\"\nvalue = [1]\n")).contains("array"));
         assert!(refused(&with("\u{7}")).contains("line 4"));
+        for key in ["vm.z init=/bin/sh", "vm.x\\nkernel.core_pattern", "vm.\\\"x", "vm.x#"] {
+            let said = refused(&with(&format!("[[setting]]\nkey = \"{key}\"\nvalue = 1\n")));
+            assert!(said.contains("is no key of a setting"), "{key}: {said}");
+        }
+        let of_then = with("[[setting]]\nkey = \"sleep states (BIOS)\"\nthen = \"off\"\n");
+        assert!(
+            Profile::from_toml(&of_then, "test.toml").is_ok(),
+            "one that sets nothing may be called anything"
+        );
         assert!(refused(&with("").replace("\"test\"", "\"none\"")).contains("none"));
     }
 }

@@ -1,6 +1,7 @@
 //! What all formats share: the head, and what a format cannot say.
 
 use tilemark_plan::profile::{Profile, ProfileSetting};
+use tilemark_units::printable_line;
 
 use super::{kernel_line, sysctl, tuned};
 use crate::setting::known::{self, Danger};
@@ -66,11 +67,13 @@ impl Body {
     /// Keeps a setting that the format has no word for.
     pub(super) fn leave_out(&mut self, setting: &ProfileSetting, why: &str) {
         let value = setting.value.as_deref().unwrap_or_default();
+        let why = printable_line(why);
         self.cannot_say.push(format!("not in this format: {} = {value} ({why})", setting.key));
     }
 }
 
-/// The settings that have a value; the others become notes.
+/// The settings that have a value and a key of the catalogue; the others become notes. Any other key could hold what the format reads as
+/// more lines or words.
 pub(super) fn with_values<'p>(
     settings: impl IntoIterator<Item = &'p ProfileSetting>,
     body: &mut Body,
@@ -79,7 +82,10 @@ pub(super) fn with_values<'p>(
     for setting in settings {
         match setting.value.as_deref() {
             Some(value) if value.contains(['\n', '\r']) => body.leave_out(setting, "a value is one line"),
-            Some(value) => set.push((setting, value)),
+            Some(value) => match known::find(&setting.key) {
+                Ok(_) => set.push((setting, value)),
+                Err(error) => body.leave_out(setting, &error.in_a_line()),
+            },
             None => {
                 let then = setting.then.as_ref().map(|then| format!(" (then: {then})")).unwrap_or_default();
                 body.cannot_say.push(format!("nothing to set: {}{then}", setting.key));
@@ -91,7 +97,7 @@ pub(super) fn with_values<'p>(
 
 /// One comment, on one line whatever is in it.
 fn comment(text: &str) -> String {
-    format!("# {}\n", text.replace(['\n', '\r'], " "))
+    format!("# {}\n", printable_line(&text.replace(['\n', '\r'], " ")))
 }
 
 /// Whether a key is a sysctl's own name.

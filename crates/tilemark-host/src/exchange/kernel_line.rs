@@ -6,6 +6,7 @@ use tilemark_plan::profile::{Profile, ProfileSetting, Today};
 
 use super::export::{Body, is_sysctl, with_values};
 use super::tuned::service_of;
+use crate::setting::known::unit_of;
 
 pub(super) fn body(profile: &Profile) -> Body {
     let mut body = Body::default();
@@ -15,6 +16,15 @@ pub(super) fn body(profile: &Profile) -> Body {
         of_boot.into_iter().filter_map(boot_parameter).map(ToOwned::to_owned).collect();
     let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (setting, value) in with_values(others, &mut body) {
+        // Nothing of the line stands for a quotation mark (lib/cmdline.c).
+        if value.contains('"') {
+            body.leave_out(setting, "a value on the kernel's line has no quotation mark");
+            continue;
+        }
+        if !is_quoted(&setting.key) && value.contains(char::is_whitespace) {
+            body.leave_out(setting, "its value is one word on the kernel's line");
+            continue;
+        }
         if let Some(rest) = setting.key.strip_prefix("hugepages.") {
             let (size, count) = match rest.split_once(".node") {
                 Some((size, node)) => (size, format!("{node}:{value}")),
@@ -39,7 +49,12 @@ pub(super) fn body(profile: &Profile) -> Body {
 /// The parameter that a paper gave its kernel, where a current one has it.
 fn boot_parameter(setting: &ProfileSetting) -> Option<&str> {
     let is_current = setting.key.starts_with("boot.") && setting.today == Some(Today::Same);
-    setting.then.as_deref().filter(|_| is_current)
+    setting.then.as_deref().filter(|then| is_current && !then.contains(char::is_control))
+}
+
+/// Whether the value of a key may be several words, which are printed between quotation marks.
+fn is_quoted(key: &str) -> bool {
+    is_sysctl(key) || key.starts_with("module.") || key.starts_with("kvm.")
 }
 
 fn word(setting: &ProfileSetting, value: &str) -> Result<String, &'static str> {
@@ -52,7 +67,7 @@ fn word(setting: &ProfileSetting, value: &str) -> Result<String, &'static str> {
     }
     if let Some(service) = service_of(key) {
         return match value {
-            "stopped" => Ok(format!("systemd.mask={service}.service")),
+            "stopped" => Ok(format!("systemd.mask={}", unit_of(service))),
             _ => Err("a service is started by the system, not by the kernel"),
         };
     }
@@ -73,5 +88,5 @@ fn word(setting: &ProfileSetting, value: &str) -> Result<String, &'static str> {
 }
 
 fn quoted(value: &str) -> String {
-    if value.contains(' ') { format!("\"{value}\"") } else { value.to_owned() }
+    if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() }
 }

@@ -26,6 +26,10 @@ pub(super) fn body(profile: &Profile) -> Body {
     let mut sections = Sections::default();
     let mut devices = BTreeMap::new();
     for (setting, value) in with_values(&profile.settings, &mut body) {
+        if value.split_whitespace().skip(1).any(|word| word.starts_with('#')) || value.starts_with('#') {
+            body.leave_out(setting, "tuned takes what follows a # for a comment");
+            continue;
+        }
         match option(setting, value) {
             Word::In { section, option } => sections.add(section, option),
             Word::OfDevice { plugin, device, option } => {
@@ -90,7 +94,8 @@ fn option<'s>(setting: &'s ProfileSetting, value: &str) -> Word<'s> {
 
 /// The service that a key is about.
 pub(super) fn service_of(key: &str) -> Option<&str> {
-    if key == "irqbalance" { Some(key) } else { key.strip_prefix("service.") }
+    let service = if key == "irqbalance" { key } else { key.strip_prefix("service.")? };
+    Some(service.strip_suffix(".service").unwrap_or(service))
 }
 
 fn named<'n>(parameter: &str, names: &[(&str, &'n str)]) -> Option<&'n str> {

@@ -31,6 +31,7 @@ use crate::error::HostError;
 use request::Request;
 
 pub use root::Root;
+pub(crate) use service::unit_of;
 
 /// All families. Where several patterns match a key, the first one counts: what is special comes before what is general.
 const FAMILIES: [&[Known]; 15] = [

@@ -53,7 +53,7 @@ pub(super) fn one_form(key: &str) -> Option<&str> {
 }
 
 /// The unit of a service's name: a name without a type is that of a service.
-fn unit_of(name: &str) -> String {
+pub(crate) fn unit_of(name: &str) -> String {
     if name.contains('.') { name.to_owned() } else { format!("{name}{SERVICE}") }
 }
 
