@@ -396,3 +396,56 @@ fn real_processes_are_bound_and_given_back_by_their_names() {
     assert_eq!((unpinned.len(), unpinned[0].threads), (1, 1));
     assert_eq!(mine.affinity(), before);
 }
+
+/// A guest that is pinned to node 1, and whose next pinning to node 0 was killed: the journal is written, and no thread is bound.
+fn killed_while_it_pins_again() -> Fake {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.pin("web 1\n");
+    fake.thread(10, 12, "2-3,6-7"); // it began later and inherited
+    *fake.journal_at_first_bind.borrow_mut() = None;
+    fake.pin("web 0\n");
+    let journal = fake.journal_at_first_bind.borrow().clone().unwrap();
+    fs::write(fake.state.path().join("pins.json"), journal).unwrap();
+    for tid in [10, 11, 12] {
+        fake.affinities.borrow_mut().insert(tid, set("2-3,6-7"));
+    }
+    fake
+}
+
+#[test]
+fn a_pinning_that_is_killed_before_it_binds_leaves_what_is_restored() {
+    let fake = killed_while_it_pins_again();
+    let unpinned = fake.unpin();
+    assert_eq!((unpinned[0].threads, unpinned[0].left_alone.len()), (3, 0), "{unpinned:?}");
+    for tid in [10, 11, 12] {
+        assert_eq!(fake.affinity_of(tid), set("0-7"));
+    }
+    // The next call goes on from either place, and what was there first is still known.
+    for place in ["web 0\n", "web 1\n", "web cpus 7\n"] {
+        for half in [false, true] {
+            let fake = killed_while_it_pins_again();
+            if half {
+                fake.affinities.borrow_mut().insert(10, set("0-1,4-5"));
+            }
+            fake.thread(10, 13, "2-3,6-7");
+            fake.pin(place);
+            fake.unpin();
+            for tid in [10, 11, 12, 13] {
+                assert_eq!(fake.affinity_of(tid), set("0-7"), "{place} {half} {tid}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_ours_before_is_not_ours_once_a_pinning_is_done() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.pin("web 1\n");
+    fake.pin("web 0\n");
+    fake.thread(10, 11, "2-3,6-7");
+    let unpinned = fake.unpin();
+    assert_eq!((unpinned[0].threads, unpinned[0].left_alone[0].tid), (1, 11), "{unpinned:?}");
+    assert_eq!(fake.affinity_of(11), set("2-3,6-7"));
+}

@@ -174,29 +174,29 @@ impl Binding<'_> {
     /// Writes into the journal what these threads had, before they are touched.
     fn note(&mut self, wanting: &[(Thread, BTreeSet<u32>)]) -> Result<(), PinError> {
         // A thread that began after an earlier call inherited its place.
-        let inherited = self.guest.threads.first().map(|main| (main.set.clone(), main.found.clone()));
+        let main = self.guest.threads.first().cloned();
         for (thread, now) in wanting {
+            let inherited = main.as_ref().filter(|main| main.is_ours(now));
             let known = self
                 .guest
                 .threads
                 .iter_mut()
                 .find(|known| (known.tid, known.start_ticks) == (thread.tid, thread.start_ticks));
             match known {
-                // Ours from an earlier call: what was there first is what counts.
-                Some(known) if known.set == *now => known.set.clone_from(&self.target.processors),
-                // Somebody else has bound it since.
                 Some(known) => {
-                    known.found.clone_from(now);
+                    // Ours from an earlier call: what was there first is what counts. Else somebody else has bound it since.
+                    known.set_before = known.is_ours(now).then(|| now.clone());
+                    if known.set_before.is_none() {
+                        known.found.clone_from(now);
+                    }
                     known.set.clone_from(&self.target.processors);
                 }
                 None => self.guest.threads.push(PinnedThread {
                     tid: thread.tid,
                     start_ticks: thread.start_ticks,
-                    found: match &inherited {
-                        Some((set, found)) if set == now => found.clone(),
-                        _ => now.clone(),
-                    },
+                    found: inherited.map_or(now, |main| &main.found).clone(),
                     set: self.target.processors.clone(),
+                    set_before: inherited.map(|_| now.clone()),
                 }),
             }
         }
@@ -206,6 +206,13 @@ impl Binding<'_> {
     /// Puts what the kernel made of it into the journal, and says where it is not what was asked.
     fn read_back(&mut self) -> Result<Vec<String>, PinError> {
         let mut narrower = BTreeSet::new();
+        // All are at the target now, those too that a killed call had brought there.
+        let mut was_elsewhere = false;
+        for known in self.guest.threads.iter_mut().filter(|known| known.set_before.is_some()) {
+            known.set_before = None;
+            known.set.clone_from(&self.target.processors);
+            was_elsewhere = true;
+        }
         for (thread, _) in &self.bound {
             let Ok(now) = self.processes.affinity(thread.tid) else { continue };
             if now == self.target.processors {
@@ -216,10 +223,12 @@ impl Binding<'_> {
                 known.set.clone_from(&now);
             }
         }
+        if was_elsewhere || !narrower.is_empty() {
+            self.write()?;
+        }
         if narrower.is_empty() {
             return Ok(Vec::new());
         }
-        self.write()?;
         let got = narrower.into_iter().collect::<Vec<_>>().join(" and ");
         Ok(vec![format!("its control group (cpuset) has fewer processors than asked: threads may use {got}")])
     }
@@ -356,7 +365,9 @@ fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThr
             .threads
             .iter()
             .find(|known| (known.tid, known.start_ticks) == (thread.tid, thread.start_ticks));
-        let (found, set) = known.map_or((&main.found, &main.set), |known| (&known.found, &known.set));
+        // One that began after the binding inherited from the main thread.
+        let held = known.unwrap_or(main);
+        let found = &held.found;
         // One that has ended needs nothing.
         let Ok(now) = processes.affinity(thread.tid) else { continue };
         let kept = |why: Option<String>| ThreadBinding {
@@ -368,7 +379,7 @@ fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThr
         if now == *found {
             continue;
         }
-        if now != *set {
+        if !held.is_ours(&now) {
             // A thread that began after the binding and has a place of its own was never ours.
             outcome.left_alone.extend(known.map(|_| kept(None)));
             continue;

@@ -20,6 +20,9 @@ pub struct PinnedThread {
     pub found: BTreeSet<u32>,
     /// Processors that it may use now.
     pub set: BTreeSet<u32>,
+    /// Ours from an earlier call, while it is bound anew: where that call is killed the thread is here still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_before: Option<BTreeSet<u32>>,
 }
 
 /// A guest that was bound.
@@ -33,6 +36,13 @@ pub struct PinnedGuest {
     pub start_ticks: u64,
     /// Its threads, the main one first.
     pub threads: Vec<PinnedThread>,
+}
+
+impl PinnedThread {
+    /// Whether a thread that may use these processors is where we put it.
+    pub(super) fn is_ours(&self, now: &BTreeSet<u32>) -> bool {
+        self.set == *now || self.set_before.as_ref() == Some(now)
+    }
 }
 
 impl PinnedGuest {
