@@ -1,11 +1,12 @@
-//! An option of a file system that is mounted, changed by mounting it again with its other options unchanged.
+//! An option of a file system that is mounted, changed with its other options unchanged (fsconfig(2)). The flags of its mounts, such as
+//! `nosuid`, are not the file system's: mount(2) would take those that are not named again.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::mount::{MountFlags, mount_remount};
+use rustix::fs::CWD;
+use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick};
 
 const ON: &str = "on";
 const OFF: &str = "off";
@@ -16,15 +17,21 @@ pub(super) fn read(mount: &Path, option: &str) -> io::Result<String> {
     Ok(if options.iter().any(|found| found == option) { ON } else { OFF }.to_owned())
 }
 
-/// Mounts it again with the option, or without.
+/// Gives the file system the option, or all others without it.
 pub(super) fn write(mount: &Path, option: &str, text: &str) -> io::Result<()> {
     let mut options = options(&fs::read_to_string("/proc/self/mountinfo")?, mount)?;
     options.retain(|found| found != option && !matches!(found.as_str(), "rw" | "ro"));
     if text.trim() == ON {
         options.push(option.to_owned());
     }
-    let data = CString::new(options.join(","))?;
-    Ok(mount_remount(mount, MountFlags::empty(), data.as_c_str())?)
+    let picked = fspick(CWD, mount, FsPickFlags::FSPICK_CLOEXEC)?;
+    for option in options.iter().filter(|option| !option.is_empty()) {
+        match option.split_once('=') {
+            Some((key, value)) => fsconfig_set_string(&picked, key, value)?,
+            None => fsconfig_set_flag(&picked, option.as_str())?,
+        }
+    }
+    Ok(fsconfig_reconfigure(&picked)?)
 }
 
 /// Options of the file system at a mount point: the last field of its line (proc_pid_mountinfo(5)). Of several mounts on one point the
@@ -44,6 +51,7 @@ fn options(mountinfo: &str, mount: &Path) -> io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::mount::{MountFlags, mount};
 
     #[test]
     fn the_options_of_the_file_system_are_found_and_not_those_of_the_mount() {
@@ -52,5 +60,44 @@ mod tests {
         let found = options(text, Path::new("/sys/fs/cgroup")).unwrap();
         assert_eq!(found, ["rw", "nsdelegate", "favordynmods"]);
         assert!(options(text, Path::new("/absent")).unwrap_err().to_string().contains("/absent"));
+    }
+
+    const MOUNTS_IN: &str = "TILEMARK_TEST_MOUNTS_IN";
+
+    /// Flags of the mount itself: field 6 of its line.
+    fn flags(mount: &Path) -> String {
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let line = text.lines().rev().find(|line| line.split(' ').nth(4) == mount.to_str());
+        line.unwrap().split(' ').nth(5).unwrap().to_owned()
+    }
+
+    #[test]
+    fn an_option_is_changed_and_the_flags_of_the_mount_are_not() {
+        if let Some(folder) = std::env::var_os(MOUNTS_IN) {
+            let folder = Path::new(&folder);
+            let all = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
+            mount("none", folder, "tmpfs", all, c"size=1m").unwrap();
+            let before = flags(folder);
+            assert!(before.contains("nosuid,nodev,noexec,noatime"), "{before}");
+            write(folder, "nr_inodes=100", ON).unwrap();
+            assert_eq!(read(folder, "nr_inodes=100").unwrap(), ON);
+            assert_eq!(read(folder, "size=1024k").unwrap(), ON);
+            assert_eq!(flags(folder), before);
+            return;
+        }
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: mounting needs root");
+            return;
+        }
+        let name =
+            "setting::reach::mount_option::tests::an_option_is_changed_and_the_flags_of_the_mount_are_not";
+        let folder = tempfile::tempdir().unwrap();
+        // A mount namespace of its own for the whole process: the test's thread is not the first one.
+        let mut own = std::process::Command::new("unshare");
+        own.arg("--mount").arg(std::env::current_exe().unwrap()).args(["--exact", name, "--nocapture"]);
+        let ended = own.env(MOUNTS_IN, folder.path()).output().unwrap();
+        let said =
+            String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
     }
 }
