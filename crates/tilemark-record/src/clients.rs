@@ -182,6 +182,14 @@ mod tests {
     }
 
     #[test]
+    fn the_ends_of_an_offset_may_be_any_numbers() {
+        let whole = offset(i64::MIN, i64::MAX);
+        assert!(whole.uncertainty_ms(&whole).is_finite());
+        let moved = offset(i64::MAX, i64::MAX).uncertainty_ms(&offset(i64::MIN, i64::MIN));
+        assert_eq!(moved, i64::MAX as f64 / 1e6);
+    }
+
+    #[test]
     fn drift_adds_to_the_uncertainty() {
         let before = offset(1_000_000, 3_000_000);
         assert_eq!(before.uncertainty_ms(&before), 1.0);

@@ -7,6 +7,7 @@ use tilemark_fixtures as fixtures;
 use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
     RecordError, RunDirectory,
+    clients::{ClientFigures, ClockOffset},
     rows::{GuestRow, TelemetryRow},
     summary::{HostFigures, RepeatSummary},
 };
@@ -235,6 +236,27 @@ fn summary() -> RepeatSummary {
         hooks: Vec::new(),
         clients: Vec::new(),
     }
+}
+
+#[test]
+fn clocks_of_client_machines_that_run_for_a_month_are_read_back() {
+    let month_ns = 30 * 24 * 3_600 * 1_000_000_000_u64;
+    let behind = -(month_ns as i64);
+    let clock = ClockOffset { least_ns: behind, most_ns: behind + 1_000 };
+    let client = ClientFigures {
+        name: "c1".to_owned(),
+        clock_before: clock,
+        clock_after: Some(clock),
+        intended_begin_ns: Some(month_ns),
+        actual_begin_ns: Some(month_ns + 5),
+        ..ClientFigures::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let directory = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
+    let written = RepeatSummary { clients: vec![client], ..summary() };
+    let files = directory.repeat(0, 1).unwrap();
+    files.write(&written, &[], &[], std::iter::empty(), &[]).unwrap();
+    assert_eq!(directory.summaries().unwrap(), [written]);
 }
 
 #[test]
