@@ -68,6 +68,8 @@ pub fn redact(report: &mut Report) {
         }
         for client in clients {
             scrub.client(&mut client.name);
+            // Its carrier may name users and addresses that are in the site file only.
+            client.lost.iter_mut().for_each(|why| *why = without_carriers_words(why));
             scrub.maybe(&mut client.lost);
             // A clock counts from the machine's boot.
             (client.intended_begin_ns, client.actual_begin_ns) = (None, None);
@@ -78,10 +80,31 @@ pub fn redact(report: &mut Report) {
     scrub.plan(plan);
 }
 
+/// What the measured host is called instead.
+const HOST: &str = "(host)";
+/// Between a client machine's name and why it was lost.
+const WAS_LOST: &str = " was lost: ";
+
+/// A name, and what is read instead of it.
+struct Word {
+    /// In small letters.
+    name: String,
+    with: String,
+}
+
+impl Word {
+    /// Whether it is at the start of a text in small letters, as a whole name. Volumes, bridges and disks are named after their host: its
+    /// name goes also where such a name goes on.
+    fn begins(&self, lower: &str) -> bool {
+        let goes_on = |letter: char| in_name(letter) && !(self.with == HOST && matches!(letter, '-' | '_'));
+        lower.strip_prefix(&*self.name).is_some_and(|after| !after.starts_with(goes_on))
+    }
+}
+
 /// What must not be read any more.
 struct Scrub {
-    /// Names of the host and of client machines in small letters, with what they are called instead; the longest name first.
-    words: Vec<(String, String)>,
+    /// Names of the host and of client machines; the longest name first.
+    words: Vec<Word>,
     /// Client machines with what they are called instead.
     clients: BTreeMap<String, String>,
 }
@@ -105,13 +128,11 @@ impl Scrub {
 
     /// A client machine may be the host itself, and then goes as the host.
     fn new<'n>(hosts: impl Iterator<Item = &'n str>, clients: BTreeMap<String, String>) -> Self {
-        let hosts = hosts.map(|name| (name, "(host)"));
-        let all = hosts.chain(clients.iter().map(|(name, alias)| (&**name, &**alias)));
-        let mut words: Vec<(String, String)> = all
-            .filter(|(name, _)| !name.is_empty())
-            .map(|(name, alias)| (name.to_ascii_lowercase(), alias.to_owned()))
-            .collect();
-        words.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        let hosts = hosts.map(|name| Word { name: name.to_ascii_lowercase(), with: HOST.to_owned() });
+        let named = clients.iter();
+        let named = named.map(|(name, alias)| Word { name: name.to_ascii_lowercase(), with: alias.clone() });
+        let mut words: Vec<Word> = hosts.chain(named).filter(|word| !word.name.is_empty()).collect();
+        words.sort_by_key(|word| std::cmp::Reverse(word.name.len()));
         Self { words, clients }
     }
 
@@ -374,7 +395,7 @@ impl Scrub {
     }
 
     fn clean(&self, text: &str) -> String {
-        let mut clean = replace_words(text, &self.words);
+        let mut clean = replace_words(&without_words_of_carriers(text), &self.words);
         for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
             clean = replace_next_part(&clean, folder, kept);
         }
@@ -387,9 +408,8 @@ fn in_name(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '-' | '_')
 }
 
-/// Replaces each of `words`, which are in small letters, wherever it is a whole name. It takes one pass: a name may be what another one
-/// is called instead.
-fn replace_words(text: &str, words: &[(String, String)]) -> String {
+/// Replaces each of `words` wherever it is a whole name. It takes one pass: a name may be what another one is called instead.
+fn replace_words(text: &str, words: &[Word]) -> String {
     let lower = text.to_ascii_lowercase();
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -397,15 +417,27 @@ fn replace_words(text: &str, words: &[(String, String)]) -> String {
         if start < done || text[..start].ends_with(in_name) {
             continue;
         }
-        let is_here =
-            |word: &str| lower[start..].strip_prefix(word).is_some_and(|after| !after.starts_with(in_name));
-        if let Some((word, with)) = words.iter().find(|(word, _)| is_here(word)) {
+        if let Some(word) = words.iter().find(|word| word.begins(&lower[start..])) {
             out.push_str(&text[done..start]);
-            out.push_str(with);
-            done = start + word.len();
+            out.push_str(&word.with);
+            done = start + word.name.len();
         }
     }
     out + &text[done..]
+}
+
+/// Takes out what carriers said of clients that were lost, which is in brackets after the reason. All up to the last bracket goes: what
+/// ssh says may have brackets of its own.
+fn without_words_of_carriers(text: &str) -> String {
+    let mut reasons = text.split(WAS_LOST);
+    let before = reasons.next().unwrap_or_default().to_owned();
+    reasons.fold(before, |out, why| format!("{out}{WAS_LOST}{}", without_carriers_words(why)))
+}
+
+/// Why one client was lost, without what its carrier said.
+fn without_carriers_words(why: &str) -> String {
+    let Some((reason, said)) = why.split_once(" (") else { return why.to_owned() };
+    format!("{reason}{}", said.rsplit_once(')').map_or("", |(_, after)| after))
 }
 
 /// Replaces `folder` and the name after it.
@@ -430,7 +462,7 @@ fn replace_tokens(text: &str) -> String {
         let token = &rest[start..];
         let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
         let (whole, after) = token.split_at(length);
-        let body = whole.trim_end_matches(['.', ':', '-']);
+        let body = whole.trim_end_matches('.');
         out.push_str(&token_text(body));
         out.push_str(&whole[body.len()..]);
         rest = after;
@@ -438,33 +470,45 @@ fn replace_tokens(text: &str) -> String {
     out + rest
 }
 
+/// Pieces between colons or dashes of the longest thing that is replaced: an IPv6 address that begins or ends with `::`.
+const PIECES_MAX: usize = 9;
+
+/// A word with each address and serial number in it replaced: `tcp:192.0.2.5:4444`, `192.0.2.5-192.0.2.9`. The longest is taken first, as
+/// the end of an address may be an address, too.
 fn token_text(token: &str) -> String {
-    let (address, port) = match token.rsplit_once(':') {
-        Some((address, port))
-            if !address.contains(':') && port.bytes().all(|digit| digit.is_ascii_digit()) =>
-        {
-            (address, format!(":{port}"))
-        }
-        _ => (token, String::new()),
-    };
-    match address.parse::<IpAddr>() {
-        Ok(found) if everybody_has(found) => return token.to_owned(),
-        Ok(_) => return format!("(address){port}"),
-        Err(_) => {}
+    let cuts = token.match_indices([':', '-']).map(|(at, _)| at);
+    let ends: Vec<usize> = cuts.chain([token.len()]).collect();
+    let mut out = String::with_capacity(token.len());
+    let (mut start, mut piece) = (0, 0);
+    while piece < ends.len() {
+        let last = ends.len().min(piece + PIECES_MAX);
+        let found = (piece..last).rev().find_map(|last| Some((last, replaced(&token[start..ends[last]])?)));
+        let (last, text) = found.unwrap_or((piece, &token[start..ends[piece]]));
+        out.push_str(text);
+        let next = (ends[last] + 1).min(token.len());
+        out.push_str(&token[ends[last]..next]);
+        (start, piece) = (next, last + 1);
+    }
+    out
+}
+
+/// What is read instead of an address or a serial number; the same, if everybody has that address. `None` if it is neither.
+fn replaced(text: &str) -> Option<&str> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(if everybody_has(address) { text } else { "(address)" });
     }
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     let parts = |by: char, lengths: &[usize]| {
-        let parts: Vec<&str> = token.split(by).collect();
+        let parts: Vec<&str> = text.split(by).collect();
         parts.len() == lengths.len()
             && parts.iter().zip(lengths).all(|(part, length)| part.len() == *length && hex(part))
     };
-    if parts(':', &[2; 6]) && !token.to_ascii_lowercase().starts_with("52:54:00") {
-        return "(address)".to_owned();
+    if parts(':', &[2; 6]) {
+        let of_guest = text.to_ascii_lowercase().starts_with("52:54:00");
+        return Some(if of_guest { text } else { "(address)" });
     }
-    if parts('-', &[8, 4, 4, 4, 12]) || (token.len() == 32 && hex(token)) {
-        return "(serial)".to_owned();
-    }
-    token.to_owned()
+    let is_serial = parts('-', &[8, 4, 4, 4, 12]) || (text.len() == 32 && hex(text));
+    is_serial.then_some("(serial)")
 }
 
 /// Gives guests the addresses that they have without a bridge of the user's own.
@@ -509,8 +553,35 @@ mod tests {
             ("id 4c4c4544-0042-3510-8053-b7c04f4e5931", "id (serial)"),
             ("machine 0123456789abcdef0123456789abcdef", "machine (serial)"),
             ("/home/mia/qemu -b /dev/disk/by-id/ata-SSD_S3Z9, x", "~/qemu -b /dev/disk/by-id/(serial), x"),
+            ("-incoming tcp:192.168.1.5:4444", "-incoming tcp:(address):4444"),
+            ("nbd:198.51.100.9:10809", "nbd:(address):10809"),
+            ("nbd:[2001:db8::5]:10809 of 2001:db8::/32", "nbd:[(address)]:10809 of (address)/32"),
+            ("at inet6:2001:db8:0:0:0:0:0:5, 10.0.0.1: down", "at inet6:(address), (address): down"),
+            ("bridge 198.51.100.64-198.51.100.191", "bridge (address)-(address)"),
+            ("10.0.0.1:eth0 is net0:0c:42:a1:00:11:22", "(address):eth0 is net0:(address)"),
+            ("/dev/mapper/luks-4c4c4544-0042-3510-8053-b7c04f4e5931", "/dev/mapper/luks-(serial)"),
+            ("/dev/rack7-vg/guest1", "/dev/(host)-vg/guest1"),
+            ("/dev/mapper/rack7--vg-guest1 and RACK7_data", "/dev/mapper/(host)--vg-guest1 and (host)_data"),
         ];
         for (before, after) in cases {
+            assert_eq!(scrubbed(before), after);
+        }
+    }
+
+    #[test]
+    fn what_a_carrier_said_of_a_lost_client_goes() {
+        for (before, after) in [
+            (
+                "client client-1 was lost: its stream ended (Connection to lab3.corp.example.org closed by remote host.)",
+                "client client-1 was lost: its stream ended",
+            ),
+            (
+                "client a was lost: it was silent for 5 s (mia@lab3 :) (2)); client b was lost: its stream ended; `ssh` ended with code 255 (x)",
+                "client a was lost: it was silent for 5 s; client b was lost: its stream ended; `ssh` ended with code 255",
+            ),
+            ("client a was lost: its stream ended (cut off at lab3", "client a was lost: its stream ended"),
+            ("5 repeats (of 6) are kept", "5 repeats (of 6) are kept"),
+        ] {
             assert_eq!(scrubbed(before), after);
         }
     }
@@ -556,6 +627,7 @@ mod tests {
             "tile-003-web at 10.77.1.4:80, 52:54:00:00:00:03, 127.0.0.1",
             "p99 81.2 ms [74.0, 90.1]: 5 of 6, 2026-11-21T02:00:00Z",
             "Linux 6.18.0-amd64, QEMU 7.2.22",
+            "Linux 5.14.0-427.13.1.el9: std::fmt, [::1]:80, tcp:10.77.1.4:80, :: and a-b:c-",
         ] {
             assert_eq!(scrubbed(text), text);
         }

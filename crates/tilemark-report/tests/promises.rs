@@ -15,7 +15,7 @@ use tilemark_record::{
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
-    summary::{GuestUse, SettingRead},
+    summary::{GuestUse, Incident, SettingRead},
 };
 use tilemark_report::{Colour, Report, Style, csv, html, redact, terminal};
 
@@ -495,6 +495,29 @@ fn a_redacted_client_keeps_one_name_that_is_not_its_own() {
     assert_eq!(senders, changes);
     let page = html(&report);
     assert!(page.contains("client-3") && !page.contains("c3 is slower"), "the page has no name of it");
+}
+
+#[test]
+fn a_redacted_report_has_no_words_of_the_carrier_of_a_lost_client() {
+    let mut report = fixture::clients();
+    let why = "its stream ended (Connection to lab3.corp.example.org closed by remote host.)";
+    let reason = format!("client c1 was lost: {why}");
+    report.repeats[0].clients[0].lost = Some(why.to_owned());
+    report.repeats[0].incidents.push(Incident {
+        kind: Default::default(),
+        what: reason.clone(),
+        guest: None,
+    });
+    report.result.verdict.reasons.push(reason.clone());
+    report.result.points[0].repeats_voided.push(Voided { repeat: 1, reason });
+    redact(&mut report);
+    assert_eq!(report.repeats[0].clients[0].lost.as_deref(), Some("its stream ended"));
+    let all = serde_json::to_string(&report).expect("a report is JSON");
+    assert!(!all.contains("lab3") && !all.contains("closed by remote"), "{all}");
+    assert_eq!(
+        report.result.points[0].repeats_voided[0].reason,
+        "client client-1 was lost: its stream ended"
+    );
 }
 
 #[test]
