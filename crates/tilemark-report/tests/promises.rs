@@ -10,8 +10,8 @@ use tilemark_plan::{
 use tilemark_record::{
     result::{
         ComparisonOutcome, FailureComparison, Figure, Function, GateMeasure, Interference, LimitResource,
-        MeasureEffect, PagesResult, RoleFailure, Screening, SettingEffect, SettingOutcome, Slowdown,
-        SurgeResult, SurgeTime, VerdictStatus, Voided,
+        MeasureEffect, PagesResult, PointResult, RoleFailure, Screening, SettingEffect, SettingOutcome,
+        Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
@@ -78,7 +78,7 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
         slowdown_after: figure(1.02),
     });
     let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
-    let wanted = "From second 10 to 15 the users of tile 1 asked 16 times as much. At 8 tiles: requests of web-steady in other tiles took \
+    let wanted = "From second 10 to 15 the users of tile 1 asked 16 times as much. At 8 tiles, KVM guests: requests of web-steady in other tiles took \
         1.83 [1.65, 2.01] times as long meanwhile.";
     assert!(text.contains(wanted), "{text}");
     let rows: Vec<String> = ["during", "after"].iter().map(|when| words_of_row(&text, when)).collect();
@@ -92,13 +92,81 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
     surge.during.errors = Some(0.4);
     surge.slowdown_during = figure(0.6);
     let text = terminal(&report, Style { colour: Colour::Plain, width: 400 }).replace('\u{202f}', " ");
-    let wanted =
-        "At 8 tiles: 40.0 % of the requests of web-steady in other tiles failed meanwhile, 0 before.";
+    let wanted = "At 8 tiles, KVM guests: 40.0 % of the requests of web-steady in other tiles failed meanwhile, 0 before.";
     assert!(text.contains(wanted), "{text}");
     assert!(!text.contains("no other tile is known to have felt it"), "{text}");
     let row = words_of_row(&text, "during");
     assert!(row.starts_with("1,000 7.32 36.6 40.0 % \u{2013}") && !row.contains("0.6"), "{row}");
     assert!(text.contains("requests failed: their times are not compared"), "{text}");
+}
+
+/// What guests of other tiles felt of a surge that made them so many times slower.
+fn felt(slowdown: f64) -> SurgeResult {
+    let time = |mean: f64, errors: f64| SurgeTime {
+        throughput: Some(1_000.0),
+        mean_ms: Some(mean),
+        p99_ms: Some(mean * 5.0),
+        errors: Some(errors),
+    };
+    let figure = |value: f64| Figure { value, low: Some(value * 0.9), high: Some(value * 1.1), n_repeats: 5 };
+    SurgeResult {
+        before: time(4.0, 0.0),
+        during: time(4.0 * slowdown, 0.0),
+        after: time(4.0, 0.0),
+        slowdown_during: Some(figure(slowdown)),
+        slowdown_after: Some(figure(1.0)),
+    }
+}
+
+/// With a surge at every point; the slowdown is made from the point.
+fn with_surge(mut report: Report, slowdown: impl Fn(&PointResult) -> f64) -> Report {
+    let surge = Surge { tile: 1, factor: 16, at: SurgeAt::Half };
+    report.plan.points.iter_mut().for_each(|point| point.measure.surge = Some(surge));
+    for point in &mut report.result.points {
+        let slowdown = slowdown(point);
+        point.loads[0].surge = Some(felt(slowdown));
+    }
+    report
+}
+
+#[test]
+fn a_surge_is_shown_of_guests_and_not_of_their_twin_and_of_each_side_by_name() {
+    let style = Style { colour: Colour::Plain, width: 400 };
+    let slower_natively = |point: &PointResult| if point.backend == Backend::Native { 3.0 } else { 1.83 };
+    let text = terminal(&with_surge(fixture::trusted(), slower_natively), style);
+    assert!(
+        text.contains("At 8 tiles, KVM guests: requests of web-steady in other tiles took 1.83"),
+        "{text}"
+    );
+    assert!(!text.contains("took 3.00"), "{text}");
+    let slower_b = |point: &PointResult| if point.side == Some(SideName::B) { 3.0 } else { 1.83 };
+    let text = terminal(&with_surge(fixture::sides(), slower_b), style);
+    assert!(text.contains("At 4 tiles, A: requests of web-steady in other tiles took 1.83"), "{text}");
+    assert!(text.contains("At 4 tiles, B: requests of web-steady in other tiles took 3.00"), "{text}");
+    assert_eq!(text.matches("Slowdown: how many times").count(), 1, "{text}");
+}
+
+#[test]
+fn what_each_guest_used_is_of_guests_and_not_of_their_twin() {
+    let mut report = fixture::trusted();
+    let used = |guest: &str, processors| GuestUse {
+        guest: guest.to_owned(),
+        role: Role::Web,
+        guests: 8,
+        vcpus: 2,
+        processors,
+        processors_max: processors,
+        disk_bytes_per_s: None,
+        network_bytes_per_s: None,
+    };
+    for point in &mut report.result.points {
+        let processors = if point.backend == Backend::Native { 0.5 } else { 1.2 };
+        point.uses = vec![used("front", processors), used("inner", processors)];
+    }
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let (_, uses) = text.split_once("What each guest used").expect("a tile has two guests");
+    assert!(uses.contains("Step: 8, KVM guests."), "{uses}");
+    assert!(words_of_row(uses, "front").contains("1.20 60.0 %"), "{uses}");
 }
 
 #[test]

@@ -1,18 +1,42 @@
 //! What a surge in one tile did to guests of the others: before, while it lasted and after.
 
-use super::{Cell, Part, Row, Section, Table, View, given, measured, words};
+use super::{Axis, Cell, Group, Kind, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::three;
 use tilemark_record::result::{Figure, LoadResult, PointResult, SurgeTime};
 
 const ABOUT: &str = "All figures are of guests in other tiles, of the requests that were due then, however late their answers. \
     Slowdown: how many times as long their requests took as before the surge, with its 95 % interval; 1 is no effect.";
 
-/// The largest step with a surge; nothing where there was none.
+/// The largest step with a surge, of each side and each value of what varies; nothing where there was none. The native twin is in the
+/// table of steps: what its tiles do to each other is not what was asked.
 pub(crate) fn surge(view: &View) -> Option<Section> {
-    let points = view.report.result.points.iter();
+    let mains = view.groups.iter().filter(|group| group.kind == Kind::Main);
+    let steps = mains.flat_map(|group| largest(group).map(move |point| (group, point)));
+    let mut parts: Vec<Part> =
+        steps.filter_map(|(group, point)| of_step(view, group, point)).flatten().collect();
+    if parts.is_empty() {
+        return None;
+    }
+    parts.push(Part::Text(ABOUT.to_owned()));
+    Some(Section {
+        id: "surge",
+        title: "What a surge does to others",
+        parts,
+        charts: Vec::new(),
+        is_answer: false,
+    })
+}
+
+/// The points with a surge at the largest tile count of the group: several where values vary at one count.
+fn largest<'g>(group: &'g Group) -> impl Iterator<Item = &'g PointResult> {
     let has_surge = |point: &&PointResult| point.loads.iter().any(|load| load.surge.is_some());
-    let real = points.filter(|point| !view.report.plan.host.emulates(point.backend)).filter(has_surge);
-    let point = real.max_by_key(|point| point.tiles)?;
+    let surges = move || group.points.iter().copied().filter(has_surge);
+    let most = surges().map(|point| point.tiles).max();
+    surges().filter(move |point| Some(point.tiles) == most)
+}
+
+/// What others felt of it at one step, in words and as a table.
+fn of_step(view: &View, group: &Group, point: &PointResult) -> Option<[Part; 2]> {
     let planned = view.report.plan.points.iter().find(|planned| planned.index == point.index)?;
     let surge = planned.measure.surge?;
     let seconds = planned.measure.surge_seconds();
@@ -34,22 +58,24 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
         false => Vec::new(),
     };
     let what = format!(
-        "From second {} to {} the users of tile {} asked {} times as much. At {} tiles: {}. {ABOUT}",
+        "From second {} to {} the users of tile {} asked {} times as much. At {}: {}.",
         seconds.start,
         seconds.end,
         surge.tile,
         surge.factor,
-        point.tiles,
+        place(view, group, point),
         felt(point, gate)
     );
-    let parts = vec![Part::Text(what), Part::Table(Table { notes, ..Table::new(columns, rows) })];
-    Some(Section {
-        id: "surge",
-        title: "What a surge does to others",
-        parts,
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    Some([Part::Text(what), Part::Table(Table { notes, ..Table::new(columns, rows) })])
+}
+
+/// The tiles of a step, with what sets it apart where there are other groups or values.
+fn place(view: &View, group: &Group, point: &PointResult) -> String {
+    let tiles = crate::number::counted(point.tiles.into(), "tile");
+    let group = (view.groups.len() > 1).then(|| group.name.clone());
+    let value = (view.axis == Axis::Vary).then(|| view.step(point));
+    let apart = group.into_iter().chain(value).filter(|words| !words.is_empty());
+    [tiles].into_iter().chain(apart).collect::<Vec<_>>().join(", ")
 }
 
 /// The load whose requests failed most, and the one that was slowed most by a whole interval.

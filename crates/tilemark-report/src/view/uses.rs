@@ -1,6 +1,6 @@
 //! What each guest of the tile used at one step: who takes the processors, disks and network.
 
-use super::{Cell, Part, Row, Section, Table, View, given, measured};
+use super::{Cell, Kind, Part, Row, Section, Table, View, given, measured};
 use crate::number::{percent, three};
 use tilemark_record::result::PointResult;
 use tilemark_record::summary::GuestUse;
@@ -11,7 +11,7 @@ const MB: f64 = 1e6;
 const ABOUT: &str = "Each row is the average guest of that name: CPUs used, the same as a share of its vCPUs, CPUs used by the busiest such guest, \
     MB/s of disk and network (both directions).";
 
-/// At the largest step; nothing where a tile has one guest.
+/// At the largest step, of guests rather than of their native twin; nothing where a tile has one guest.
 pub(crate) fn uses(view: &View) -> Option<Section> {
     // There each step is a part of the tile, and the table of who slows whom says what matters.
     if view.report.result.interference.is_some() || view.report.result.screening.is_some() {
@@ -20,7 +20,7 @@ pub(crate) fn uses(view: &View) -> Option<Section> {
     let is_known =
         |point: &PointResult| point.uses.len() > 1 && !view.report.plan.host.emulates(point.backend);
     let known = view.points().filter(|(_, point)| is_known(point));
-    let (group, point) = known.max_by_key(|(_, point)| point.tiles)?;
+    let (group, point) = known.max_by_key(|(group, point)| (group.kind == Kind::Main, point.tiles))?;
     let columns = vec![
         given("Guest"),
         given("Guests").dispensable(3),
