@@ -29,6 +29,11 @@
   }
   // Labels of an axis: no zeros that say nothing.
   const brief = (value) => three(value).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  // A limit that somebody wrote, in full.
+  const exact = (value) => {
+    const [whole, part] = String(Number(value.toPrecision(12))).split(".");
+    return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : "." + part);
+  };
   const percent = (part) => {
     const value = part * 100;
     if (value > 99.99 && value < 100) return ">99.99" + narrow + "%";
@@ -200,7 +205,7 @@
     });
     series[0].markLine = {
       silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: "solid" }, data: [{ yAxis: to(data.gate.p99_ms) }],
-      label: { position: "insideStartTop", formatter: `gate ${brief(data.gate.p99_ms)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
+      label: { position: "insideStartTop", formatter: `gate ${exact(data.gate.p99_ms)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
     };
     const lowest = Math.min(1, ...achieved, data.gate.achieved);
     const floor = lowest > 0.985 ? 0.98 : lowest > 0.93 ? 0.9 : lowest > 0.78 ? 0.75 : lowest > 0.5 ? 0.5 : 0;
@@ -236,7 +241,7 @@
       yAxis: [
         values({ gridIndex: 0, ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
         values({ gridIndex: 1, show: below > 0, min: floor, max: 1, interval: 1 - floor, axisLabel: { formatter: (value) => `${Math.round(value * 100)}${narrow}%` },
-          name: below ? `achieved share of demand, gate ${brief(data.gate.achieved * 100)}${narrow}%` : "", nameLocation: "end", nameGap: 8, nameTextStyle: { ...textStyle("soft", 11.5), align: "left", padding: [0, 0, 0, 4] } }),
+          name: below ? `achieved share of demand, gate ${exact(data.gate.achieved * 100)}${narrow}%` : "", nameLocation: "end", nameGap: 8, nameTextStyle: { ...textStyle("soft", 11.5), align: "left", padding: [0, 0, 0, 4] } }),
       ],
       series,
     };
@@ -447,7 +452,7 @@
         return { type: "group", children: [shade, text] };
       } });
     legend("legend-timeline", [
-      ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
+      ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${exact(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
       ...parts.filter(([key]) => !isIdle(key)).map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
       ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("idle"), stroke: colour("faint"), "stroke-width": 0.7 }]] }] : []),
       ...(emulated ? [{ name: "EMULATED: says nothing about this host", draw: [cross(colour("warn"))] }] : []),
@@ -549,11 +554,11 @@
     const p99 = one("p99", colour("accent"), (detail) => detail.percentiles[2]);
     p99.markLine = {
       silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: "solid" }, data: [{ yAxis: scale.to(gate) }],
-      label: { position: "insideStartTop", formatter: `gate ${brief(gate)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
+      label: { position: "insideStartTop", formatter: `gate ${exact(gate)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
     };
     legend("legend-response", [
       { name: "p99", draw: [stroke(colour("accent")), dot(colour("accent"))] }, { name: "mean", draw: [stroke(colour("line-a"), "5 3")] },
-      ...(data.published ? [{ name: `the 2009 paper's mean: under ${brief(data.published.mean_ms)} ms`, tip: data.published.about, draw: [stroke("none")] }] : []),
+      ...(data.published ? [{ name: `the 2009 paper's mean: under ${exact(data.published.mean_ms)} ms`, tip: data.published.about, draw: [stroke("none")] }] : []),
     ]);
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""), grid: { outerBoundsMode: "none", left: 58, right: 14, top: 12, bottom: 42 },

@@ -29,9 +29,17 @@ fn significant(value: f64, digits: i32) -> String {
     signed(value, &apart(&format!("{:.0}", (value.abs() / unit).round() * unit)))
 }
 
-/// A limit that somebody wrote: no zeros that say nothing.
+/// `value` with three significant digits, without zeros that say nothing.
 pub(crate) fn brief(value: f64) -> String {
-    let text = three(value);
+    without_zeros(three(value))
+}
+
+/// A limit that somebody wrote, in full: `99.95`, `1,234`. Twelve digits leave out what a product of two fractions has too much.
+pub(crate) fn limit(value: f64) -> String {
+    without_zeros(significant(value, 12))
+}
+
+fn without_zeros(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -130,6 +138,21 @@ mod tests {
             assert_eq!(three(value), text);
         }
         assert_eq!(three(f64::NAN), "no number");
+    }
+
+    #[test]
+    fn limits_are_printed_in_full() {
+        let cases = [
+            (100.0 * 0.9995, "99.95"),
+            (100.0 * 0.07, "7"),
+            (0.1, "0.1"),
+            (1_234.0, "1,234"),
+            (12_345.678, "12,345.678"),
+            (0.0, "0"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(limit(value), text);
+        }
     }
 
     #[test]

@@ -91,6 +91,25 @@ fn chromium_draws_every_chart_without_an_error() {
 }
 
 #[test]
+fn limits_in_charts_are_printed_in_full() {
+    let Some(browser) = browser() else {
+        println!("skipped: no Chromium on PATH (apt-get install chromium)");
+        return;
+    };
+    let mut report = fixture::trusted();
+    for point in &mut report.plan.points {
+        point.gate.p99 = tilemark_units::Span::from_milliseconds(1_234);
+        point.gate.achieved = tilemark_units::Fraction::new(0.9995).expect("a fraction");
+    }
+    // The share of the demand is drawn where it is below its limit.
+    report.result.points[5].achieved_fraction = Some(0.9);
+    let document = drawn(&browser, &tilemark_report::html(&report));
+    assert_eq!(told(&document, "data-errors"), "");
+    assert!(document.contains("gate 1,234 ms") && !document.contains("gate 1,230"), "the limit of p99");
+    assert!(document.contains("gate 99.95\u{202f}%"), "the limit of the achieved share");
+}
+
+#[test]
 fn chromium_draws_pages_of_several_runs_without_an_error() {
     let Some(browser) = browser() else {
         println!("skipped: no Chromium on PATH (apt-get install chromium)");

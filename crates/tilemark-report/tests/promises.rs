@@ -170,6 +170,25 @@ fn what_each_guest_used_is_of_guests_and_not_of_their_twin() {
 }
 
 #[test]
+fn the_chart_of_p99_says_whose_steps_it_draws_and_has_its_limit_in_full() {
+    let style = Style { colour: Colour::Plain, width: 120 };
+    let gate = |report: &mut Report| {
+        report.plan.scenario.gate.p99 = tilemark_units::Span::from_milliseconds(1_234);
+    };
+    let mut one = fixture::trusted();
+    gate(&mut one);
+    let text = terminal(&one, style);
+    assert!(text.contains("p99 in ms against tiles; the line is the gate, 1,234 ms"), "{text}");
+    let bench = fixture::Bench { scenario: fixture::DISK, tiles: vec![1, 2], ..fixture::Bench::new() };
+    let mut several = bench.measure();
+    gate(&mut several);
+    let text = terminal(&several, style);
+    let wanted =
+        "p99 in ms against tiles, of 512B, the first of 5 groups of steps; the line is the gate, 1,234 ms";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
 fn pages_and_what_each_guest_used_have_sections_of_their_own() {
     let mut report = fixture::trusted();
     let page = html(&report);

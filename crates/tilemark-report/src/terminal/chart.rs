@@ -1,7 +1,7 @@
 //! A small chart: p99 of each step over a scale of logarithms, with the gate; for sides, a forest.
 
 use super::paint::{Ink, Paint, clean, columns, wrap};
-use crate::number::{brief, change, three};
+use crate::number::{brief, change, limit, three};
 use crate::view::{self, Kind, Outcome, View};
 use tilemark_record::result::{Figure, MeasureComparison, PointResult};
 
@@ -20,14 +20,10 @@ struct Step {
 
 /// p99 against steps. Nothing where there is no room, or no figure.
 pub(super) fn latency(view: &View, paint: &Paint, width: usize) -> String {
-    let steps: Vec<Step> = view
-        .drawn()
-        .iter()
-        .filter(|group| group.kind != Kind::Twin)
-        .take(1)
-        .flat_map(|group| group.points.iter())
-        .filter_map(|point| step(view, point))
-        .collect();
+    let mut groups = view.drawn();
+    groups.retain(|group| group.kind != Kind::Twin);
+    let Some(first) = groups.first() else { return String::new() };
+    let steps: Vec<Step> = first.points.iter().filter_map(|point| step(view, point)).collect();
     let widest = steps.iter().map(|step| columns(&step.label)).max().unwrap_or(0);
     let slot = ((width - MARGIN) / steps.len().max(1)).min(9);
     if steps.is_empty() || slot < widest + 1 {
@@ -40,8 +36,14 @@ pub(super) fn latency(view: &View, paint: &Paint, width: usize) -> String {
     let axis = view.axis_words();
     let is_undecided = steps.iter().any(|step| step.outcome == Outcome::Undecided && !step.struck);
     let undecided = if is_undecided { "; ◐ is undecided" } else { "" };
-    let (axis, limit) = (clean(&axis), brief(gate));
-    let title = format!("p99 in ms against {axis}{emulated}; the line is the gate, {limit} ms{undecided}");
+    // One chart has room: what the others hold is in the table below.
+    let of = match groups.len() {
+        1 => String::new(),
+        count => format!(", of {}, the first of {count} groups of steps", clean(&first.name)),
+    };
+    let (axis, limit) = (clean(&axis), limit(gate));
+    let title =
+        format!("p99 in ms against {axis}{of}{emulated}; the line is the gate, {limit} ms{undecided}");
     let mut out = String::new();
     for line in wrap(&title, width) {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
@@ -93,7 +95,9 @@ impl Scale {
 fn chart_line(steps: &[Step], scale: &Scale, gate: f64, line: usize, slot: usize, paint: &Paint) -> String {
     let on_gate = scale.line(gate) == line;
     let label = match (on_gate, line % 2) {
-        (true, _) => brief(gate),
+        (true, _) => {
+            Some(limit(gate)).filter(|label| columns(label) < MARGIN - 1).unwrap_or_else(|| brief(gate))
+        }
         (false, 0) => three(scale.value(line)),
         _ => String::new(),
     };

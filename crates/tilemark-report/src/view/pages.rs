@@ -1,7 +1,7 @@
 //! Pages of sites: how many were good and tolerable at each step.
 
 use super::{Cell, Group, Part, Row, Section, Table, View, given, measured, words};
-use crate::number::{brief, percent, three};
+use crate::number::{limit, percent, three};
 use tilemark_record::result::{Figure, LoadResult, PagesResult, PointResult};
 
 /// One row a step and load with pages; nothing where no load has any.
@@ -50,8 +50,8 @@ fn line(load: &LoadResult, pages: &PagesResult) -> Vec<Cell> {
         part(pages.good),
         part(pages.tolerable),
         Cell::figure(load.latency_ms.mean.map(three)),
-        brief(pages.good_ms).into(),
-        brief(pages.tolerable_ms).into(),
+        limit(pages.good_ms).into(),
+        limit(pages.tolerable_ms).into(),
     ]
 }
 

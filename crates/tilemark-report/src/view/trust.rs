@@ -1,7 +1,7 @@
 //! Chip, answer, cost and trust: what the first screen says in words.
 
 use super::{Kind, View};
-use crate::number::{brief, counted, percent, whole};
+use crate::number::{counted, limit, percent, whole};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
 use tilemark_record::{
@@ -385,14 +385,14 @@ fn half_width(figure: &Figure) -> Option<f64> {
 
 /// `p99 ≤ 50 ms, errors ≤ 0.1 %, achieved ≥ 99 %`
 pub(crate) fn gate_words(gate: &tilemark_plan::scenario::Gate) -> String {
-    let mean = gate.mean.map(|mean| format!("mean \u{2264} {}\u{202f}ms", brief(mean.as_milliseconds())));
+    let mean = gate.mean.map(|mean| format!("mean \u{2264} {}\u{202f}ms", limit(mean.as_milliseconds())));
     let part = |name, part: Option<tilemark_units::Fraction>| {
-        part.map(|part| format!("{name} \u{2265} {}\u{202f}%", brief(part.get() * 100.0)))
+        part.map(|part| format!("{name} \u{2265} {}\u{202f}%", limit(part.get() * 100.0)))
     };
     let always = [
-        format!("p99 \u{2264} {}\u{202f}ms", brief(gate.p99.as_milliseconds())),
-        format!("errors \u{2264} {}\u{202f}%", brief(gate.errors.get() * 100.0)),
-        format!("achieved \u{2265} {}\u{202f}%", brief(gate.achieved.get() * 100.0)),
+        format!("p99 \u{2264} {}\u{202f}ms", limit(gate.p99.as_milliseconds())),
+        format!("errors \u{2264} {}\u{202f}%", limit(gate.errors.get() * 100.0)),
+        format!("achieved \u{2265} {}\u{202f}%", limit(gate.achieved.get() * 100.0)),
     ];
     let chosen = [mean, part("good pages", gate.good), part("tolerable pages", gate.tolerable)];
     always.into_iter().chain(chosen.into_iter().flatten()).collect::<Vec<_>>().join(", ")
@@ -407,6 +407,18 @@ mod tests {
     use tilemark_statistics::{
         BetterWhen, Block, Measure, Rank, Scale, SideVerdict, compare_sides, estimate, sentence::TWO_RUNS,
     };
+
+    #[test]
+    fn no_limit_of_the_gate_is_rounded_to_another_one() {
+        let gate = tilemark_plan::scenario::Gate {
+            p99: tilemark_units::Span::from_milliseconds(1_234),
+            achieved: tilemark_units::Fraction::new(0.9995).unwrap(),
+            ..Default::default()
+        };
+        let words = gate_words(&gate).replace('\u{202f}', " ");
+        assert!(words.starts_with("p99 \u{2264} 1,234 ms, errors \u{2264} "), "{words}");
+        assert!(words.contains("achieved \u{2265} 99.95 %"), "{words}");
+    }
 
     #[test]
     fn the_change_that_a_run_calls_visible_is_found_95_times_of_100_by_the_real_comparison() {

@@ -119,7 +119,7 @@ fn hosts_parts(fleet: &FleetVerdict) -> Vec<Part> {
         about = format!(
             "{about} A host is alike where every interval lies within \u{b1}{}\u{202f}% (of p99 \u{b1}5\u{202f}%). It differs where an \
              interval that is widened for the number of hosts lies wholly beyond that, and p after Holm\u{2019}s correction is below 0.01.",
-            crate::number::brief(measure.least_change * 100.0)
+            crate::number::limit(measure.least_change * 100.0)
         );
     }
     vec![Part::Text(about), Part::Table(hosts(fleet))]
