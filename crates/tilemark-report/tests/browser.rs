@@ -76,6 +76,7 @@ fn chromium_draws_every_chart_without_an_error() {
         (fixture::density(), 4),
         (fixture::messaging(), 8),
         (fixture::store(), 9),
+        (fixture::one_of_two_discarded(), 8),
         (fixture::empty(), 0),
     ];
     for (report, charts) in cases {

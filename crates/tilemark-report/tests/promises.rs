@@ -170,6 +170,26 @@ fn what_each_guest_used_is_of_guests_and_not_of_their_twin() {
 }
 
 #[test]
+fn a_hostile_record_neither_hangs_nor_ends_the_report() {
+    let mut report = fixture::trusted();
+    report.result.answer.holds = Some(u32::MAX - 1);
+    report.result.answer.breaks.as_mut().expect("something breaks").tiles = u32::MAX;
+    let ends = [-0.01, f64::NAN, f64::NEG_INFINITY];
+    for (point, idle) in report.result.points.iter_mut().zip(ends.into_iter().cycle()) {
+        point.processor.as_mut().expect("it was measured").idle = idle;
+    }
+    let page = html(&report);
+    assert!(page.contains("4294967295 breaks"), "the page shows what the record has");
+    assert!(page.matches("<i class=").count() <= 40, "a strip has at most 40 squares");
+}
+
+#[test]
+fn mean_and_p99_against_tiles_need_two_steps_of_which_something_counts() {
+    assert!(html(&fixture::clients()).contains("chart-response"));
+    assert!(!html(&fixture::one_of_two_discarded()).contains("id=\"chart-response\""));
+}
+
+#[test]
 fn the_chart_of_p99_says_whose_steps_it_draws_and_has_its_limit_in_full() {
     let style = Style { colour: Colour::Plain, width: 120 };
     let gate = |report: &mut Report| {

@@ -165,9 +165,8 @@ fn strip(page: &mut Markup, view: &View) {
     let each = last.div_ceil(SQUARES_MAX);
     let doubted = if view.answer_struck() { " doubted" } else { "" };
     page.raw("<div aria-hidden=\"true\"").attribute("class", &format!("strip{doubted}")).raw(">");
-    let mut first = 1;
-    while first <= last {
-        let end = (first + each - 1).min(last);
+    for first in (1..=last).step_by(each as usize) {
+        let end = first.saturating_add(each - 1).min(last);
         let class = if Some(end) == breaks {
             "breaks"
         } else if end <= holds {
@@ -178,7 +177,6 @@ fn strip(page: &mut Markup, view: &View) {
             "untried"
         };
         page.raw("<i").attribute("class", class).raw("></i>");
-        first = end + 1;
     }
     let mut legend = vec![match holds {
         0 => "none holds".to_owned(),

@@ -58,10 +58,11 @@ impl Charts<'_> {
 
     /// Whether there is a line against tiles to draw: two counts or more under one condition.
     pub(crate) fn has_ladder(&self) -> bool {
-        let mains = || self.details.iter().filter(|detail| detail.kind == "main");
+        // Steps of which no repeat counts have no mean; the script leaves them out.
+        let mains = || self.details.iter().filter(|detail| detail.kind == "main" && detail.mean.is_some());
         let counts: BTreeSet<u32> = mains().map(|detail| detail.count).collect();
         let groups: BTreeSet<&str> = mains().map(|detail| detail.group.as_str()).collect();
-        counts.len() > 1 && groups.len() == 1 && mains().any(|detail| detail.mean.is_some())
+        counts.len() > 1 && groups.len() == 1
     }
 
     /// Whether there is anything by second.
@@ -144,7 +145,7 @@ impl BarParts {
             hooks: 0.0,
             ..figures
         };
-        let idle_of_load = (load_share - used.load - used.tilemark).clamp(0.0, used.idle);
+        let idle_of_load = (load_share - used.load - used.tilemark).clamp(0.0, used.idle.max(0.0));
         Self { used: ProcessorFigures { idle: used.idle - idle_of_load, ..used }, idle_of_load }
     }
 }
