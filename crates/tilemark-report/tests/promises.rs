@@ -8,6 +8,7 @@ use tilemark_plan::{
     screening::LeftOut,
 };
 use tilemark_record::{
+    clients::ClientFigures,
     result::{
         ComparisonOutcome, FailureComparison, Figure, Function, GateMeasure, Interference, LimitResource,
         MeasureEffect, PagesResult, PointResult, RoleFailure, Screening, SettingEffect, SettingOutcome,
@@ -187,6 +188,22 @@ fn a_hostile_record_neither_hangs_nor_ends_the_report() {
 fn mean_and_p99_against_tiles_need_two_steps_of_which_something_counts() {
     assert!(html(&fixture::clients()).contains("chart-response"));
     assert!(!html(&fixture::one_of_two_discarded()).contains("id=\"chart-response\""));
+}
+
+#[test]
+fn the_page_of_a_broker_says_where_its_load_ran() {
+    let mut report = fixture::messaging();
+    let (here, apart) = (
+        "the load on the same machine, no network card between",
+        "the load on client machines, with the network between",
+    );
+    let page = html(&report);
+    assert!(page.contains(here) && !page.contains(apart));
+    report.repeats[0].clients = vec![ClientFigures { name: "c1".to_owned(), ..ClientFigures::default() }];
+    let page = html(&report);
+    assert!(page.contains(apart) && !page.contains(here));
+    report.repeats[0].clients[0].same_machine = true;
+    assert!(html(&report).contains(here));
 }
 
 #[test]

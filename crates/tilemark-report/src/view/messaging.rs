@@ -425,7 +425,7 @@ fn differs(view: &View, paper: &MessagingPaper) -> String {
     let host = &view.report.result.provenance;
     format!(
         "Published by {} in {}: {}; each guest {}; the load on a second machine over 10 GbE; Apache Qpid's C++ broker. Here: \
-         {}, {} threads, {}; the load on the same machine, no network card between; {}. The curves are side by side \
+         {}, {} threads, {}; {}; {}. The curves are side by side \
          to show their shape: hardware, broker and way of loading differ, so their distance says nothing about \
          virtualization.",
         paper.publisher,
@@ -435,8 +435,18 @@ fn differs(view: &View, paper: &MessagingPaper) -> String {
         host.processor,
         host.threads,
         view.backends(),
+        load_words(view),
         brokers(view),
     )
+}
+
+/// Where the load ran. A client machine may be the measured host itself.
+fn load_words(view: &View) -> &'static str {
+    let mut clients = view.report.repeats.iter().flat_map(|repeat| &repeat.clients);
+    match clients.any(|client| !client.same_machine) {
+        true => "the load on client machines, with the network between",
+        false => "the load on the same machine, no network card between",
+    }
 }
 
 fn brokers(view: &View) -> String {
