@@ -225,6 +225,34 @@ fn the_chart_of_p99_says_whose_steps_it_draws_and_has_its_limit_in_full() {
     assert!(text.contains(wanted), "{text}");
 }
 
+/// The values of an attribute in a page.
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let open = format!(" {name}=\"");
+    page.split(&*open).skip(1).map(|rest| rest.split('"').next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn ids_of_a_page_are_unique_and_each_mark_leads_to_its_own_reason() {
+    let mut surges = with_surge(fixture::sides(), |_| 1.5);
+    for point in &mut surges.result.points {
+        let surge = point.loads[0].surge.as_mut().expect("it was planted");
+        surge.during.errors = Some(0.4);
+    }
+    let all = fixture::all().into_iter().chain([("surges", surges)]);
+    for (name, report) in all {
+        let page = html(&report);
+        // The scripts hold markup of their own.
+        let page = page.split("<script>").next().unwrap_or_default();
+        let ids = attributes(page, "id");
+        for (place, id) in ids.iter().enumerate() {
+            assert!(!ids[..place].contains(id), "{name} has the id {id} twice");
+        }
+        for target in attributes(page, "href").iter().filter_map(|target| target.strip_prefix('#')) {
+            assert!(ids.contains(&target), "{name} has no {target}");
+        }
+    }
+}
+
 #[test]
 fn pages_and_what_each_guest_used_have_sections_of_their_own() {
     let mut report = fixture::trusted();

@@ -44,7 +44,7 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &
     fairness(page, view);
     memory(page, view);
     begin(page, "loads", "Every load");
-    table(page, &view::loads(view));
+    table(page, "loads", &view::loads(view));
     page.raw("<p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
 }
 
@@ -82,7 +82,7 @@ fn fairness(page: &mut Markup, view: &View) {
     page.raw("<section class=\"part\"><h2>");
     term(page, "fairness", "Fairness");
     page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"Requests that each guest answered over the mean, at each step\"></div>");
-    table(page, &view::fairness(view)).raw("</div>");
+    table(page, "fairness", &view::fairness(view)).raw("</div>");
     let shown = view::shares_shown(view);
     if view.report.result.points.iter().flat_map(|point| &point.loads).any(|load| load.guests.len() > shown) {
         let text = format!(

@@ -297,10 +297,10 @@ fn published(page: &mut Markup, view: &View) {
     } else {
         ".</p>"
     });
-    for paper in published::papers(&view.report.plan.scenario) {
+    for (place, paper) in published::papers(&view.report.plan.scenario).into_iter().enumerate() {
         page.raw("<section>").element("h3", "", &paper.title);
         page.element("p", "about", &paper.about);
-        table(page, &view::published(&paper)).raw("</section>");
+        table(page, &format!("published-{place}"), &view::published(&paper)).raw("</section>");
     }
     page.raw("</details>\n");
 }

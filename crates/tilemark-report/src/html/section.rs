@@ -6,10 +6,10 @@ use crate::view::{Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Tab
 /// Writes a section with its texts and tables.
 pub(super) fn section(page: &mut Markup, section: &Section) {
     begin(page, section.id, section.title);
-    for part in &section.parts {
+    for (place, part) in section.parts.iter().enumerate() {
         match part {
             Part::Text(text) => page.element("p", "about", text),
-            Part::Table(table) => self::table(page, table),
+            Part::Table(table) => self::table(page, &format!("{}-{place}", section.id), table),
         };
     }
     page.raw("</section>\n");
@@ -32,8 +32,9 @@ pub(super) fn chart(page: &mut Markup, chart: &Chart) {
     page.raw(" role=\"img\"").attribute("aria-label", &chart.about).raw("></div></figure>\n");
 }
 
-/// Writes a table, and below it what its marks and missing columns mean.
-pub(super) fn table<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {
+/// Writes a table, and below it what its marks and missing columns mean. The ids of its notes begin with `id`, which no other table of the
+/// page has.
+pub(super) fn table<'page>(page: &'page mut Markup, id: &str, table: &Table) -> &'page mut Markup {
     if !table.title.is_empty() {
         page.element("h3", "", table.title);
     }
@@ -52,12 +53,12 @@ pub(super) fn table<'page>(page: &'page mut Markup, table: &Table) -> &'page mut
             group_head(page, table, head);
         }
         for one in &group.rows {
-            row(page, table, one);
+            row(page, id, table, one);
         }
         page.raw("</tbody>\n");
     }
     page.raw("</table></div>");
-    notes(page, table)
+    notes(page, id, table)
 }
 
 /// Whether a phone leaves a column out until all are asked for.
@@ -97,7 +98,7 @@ fn group_head(page: &mut Markup, table: &Table, head: &GroupHead) {
     page.raw("</th></tr>");
 }
 
-fn row(page: &mut Markup, table: &Table, row: &Row) {
+fn row(page: &mut Markup, id: &str, table: &Table, row: &Row) {
     let outcome = row.outcome.map_or("", |outcome| outcome.class());
     let struck = if row.struck { "struck" } else { "" };
     let hatched = if row.emulated { "hatched" } else { "" };
@@ -119,7 +120,7 @@ fn row(page: &mut Markup, table: &Table, row: &Row) {
                     page.raw("<td").attribute("colspan", &left.to_string());
                     page.raw(" class=\"reason\">").text(&cell.text).raw("</td>");
                 }
-                false => self::cell(page, table, column, cell),
+                false => self::cell(page, id, table, column, cell),
             }
         }
         page.raw("</tr>\n");
@@ -134,7 +135,7 @@ fn row_head(page: &mut Markup, head: &Cell) {
     page.raw("</th>");
 }
 
-fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
+fn cell(page: &mut Markup, id: &str, table: &Table, column: &Column, cell: &Cell) {
     let class = match column.holds {
         Holds::Measured if cell.is_missing() => "",
         Holds::Measured if cell.struck => "measured struck",
@@ -158,28 +159,32 @@ fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
     // The mark stays with what it follows, where that gets a line of its own.
     if let Some(aside) = &cell.aside {
         page.raw(" <span").attribute("class", "interval").raw(">").text(aside);
-        mark(page, table, cell.note);
+        mark(page, id, table, cell.note);
         page.raw("</span>");
     } else {
-        mark(page, table, cell.note);
+        mark(page, id, table, cell.note);
     }
     page.raw("</td>");
 }
 
 /// The mark of a cell's note, with its reason at the pointer.
-fn mark(page: &mut Markup, table: &Table, note: Option<usize>) {
+fn mark(page: &mut Markup, id: &str, table: &Table, note: Option<usize>) {
     let Some(note) = note else { return };
     let number = note.to_string();
     let reason = table.notes.get(note - 1).map_or("", String::as_str);
-    page.raw("<sup><a").attribute("href", &format!("#note-{number}")).attribute("data-tip", reason);
+    page.raw("<sup><a").attribute("href", &format!("#{id}-note-{number}")).attribute("data-tip", reason);
     page.raw(">").text(&number).raw("</a></sup>");
 }
 
-fn notes<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {
+fn notes<'page>(page: &'page mut Markup, id: &str, table: &Table) -> &'page mut Markup {
     if !table.notes.is_empty() {
         page.raw("<ol class=\"notes\">");
         for (number, reason) in (1..).zip(&table.notes) {
-            page.raw("<li").attribute("id", &format!("note-{number}")).raw(">").text(reason).raw("</li>");
+            page.raw("<li")
+                .attribute("id", &format!("{id}-note-{number}"))
+                .raw(">")
+                .text(reason)
+                .raw("</li>");
         }
         page.raw("</ol>");
     }

@@ -22,7 +22,7 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
     if view.groups.is_empty() {
         page.raw("<p class=\"reason\">No step was measured.</p>");
     } else {
-        table(page, &view::steps(view));
+        table(page, "steps", &view::steps(view));
     }
     page.raw("</section>\n");
 }
@@ -33,13 +33,13 @@ fn sides(page: &mut Markup, view: &View) {
         return;
     };
     begin(page, "differences", "What differs");
-    table(page, &view::differences(comparison)).raw("</section>\n");
+    table(page, "differences", &view::differences(comparison)).raw("</section>\n");
     if !comparison.failures.is_empty() {
         begin(page, "failures", "Failures");
         page.raw("<p class=\"about\">Failures are compared first, then the measures.</p>");
-        table(page, &view::failures(comparison)).raw("</section>\n");
+        table(page, "failures", &view::failures(comparison)).raw("</section>\n");
     }
     begin(page, "measures", "Measures");
     let of_run = (String::new(), comparison, view.answer_struck());
-    table(page, &view::measures(&[of_run])).raw("</section>\n");
+    table(page, "measures", &view::measures(&[of_run])).raw("</section>\n");
 }
