@@ -633,7 +633,7 @@
     return {
       animation: false, tooltip: tooltip((item) => lines([item.name, `${three(item.value[0])} % of what guests got on average`])),
       grid: { outerBoundsMode: "none", left: Math.min(130, 20 + 7.5 * Math.max(...details.map((detail) => stepName(detail, details).length), 0)), right: 14, top: 8, bottom: 42 },
-      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: "requests answered over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
+      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: details.some((detail) => detail.by_demand) ? "answered share of demand over the mean, %" : "requests answered over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
       yAxis: category(details.map((detail) => stepName(detail, details)), { inverse: true, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: 120, overflow: "truncate" } }),
       series: [{ type: "scatter", animation: false, symbolSize: 6, data: dots.map((point) => ({ ...point, itemStyle: { color: colour("accent"), opacity: point.struck ? 0.25 : 0.55 } })),
         markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: colour("faint"), width: 1, type: "solid" }, data: [{ xAxis: 100 }] } }],

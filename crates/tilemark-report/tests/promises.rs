@@ -4,19 +4,19 @@ mod fixture;
 
 use tilemark_plan::{
     plan::{Backend, SideName},
-    scenario::{Role, Surge, SurgeAt},
+    scenario::{LoopKind, Role, Surge, SurgeAt},
     screening::LeftOut,
 };
 use tilemark_record::{
     clients::ClientFigures,
     result::{
-        ComparisonOutcome, FailureComparison, Figure, Function, GateMeasure, Interference, LimitResource,
-        MeasureEffect, PagesResult, PointResult, RoleFailure, Screening, SettingEffect, SettingOutcome,
-        Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
+        ComparisonOutcome, FailureComparison, Fairness, Figure, Function, GateMeasure, Interference,
+        LatencyMs, LimitResource, MeasureEffect, PagesResult, PointResult, RoleFailure, Screening, Served,
+        SettingEffect, SettingOutcome, Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
-    summary::{GuestUse, Incident, SettingRead},
+    summary::{GuestFigures, GuestUse, Incident, SettingRead},
 };
 use tilemark_report::{Colour, Report, Style, csv, html, redact, terminal};
 
@@ -251,6 +251,68 @@ fn ids_of_a_page_are_unique_and_each_mark_leads_to_its_own_reason() {
             assert!(ids.contains(&target), "{name} has no {target}");
         }
     }
+}
+
+#[test]
+fn who_suffers_compares_shares_of_demand_in_an_open_loop_and_names_nobody_where_all_are_equal() {
+    let mut report = fixture::consolidation();
+    let holds = report.result.answer.holds.expect("some count holds");
+    let at = report.result.points.iter_mut().find(|point| point.tiles == holds).expect("it was measured");
+    let closed = at.loads.iter().find(|load| load.loop_kind == LoopKind::Closed).expect("some do not wait");
+    let closed = closed.fairness.as_ref().expect("many guests").least_served.guest.clone();
+    let (open, rest) = at.loads.split_first_mut().expect("it has loads");
+    assert_eq!(open.loop_kind, LoopKind::Open);
+    let equal = |name: &str| Served { guest: name.to_owned(), of_mean: 1.0 };
+    open.fairness =
+        Some(Fairness { jain: 1.0, least_served: equal("tile-001-web"), most_served: equal("tile-018-web") });
+    let other = rest.iter().find(|load| load.loop_kind == LoopKind::Open).expect("several wait");
+    let least = other.fairness.as_ref().expect("many guests").least_served.guest.clone();
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 300 }).replace('\u{202f}', " ");
+    let (_, section) = text.split_once("Who suffers\n").expect("many tiles have it");
+    let section = section.split("\n\n").next().unwrap_or_default();
+    let got = "What counts is the share of its demand that was answered; in a closed loop, the requests that it answered.";
+    assert!(section.contains(got), "{section}");
+    let web = section.lines().find(|line| line.trim_start().starts_with("web ")).unwrap_or_default();
+    assert!(web.matches("all equal").count() == 2 && !web.contains("tile-0"), "{web}");
+    let line_of = |guest: &str| section.lines().find(|line| line.contains(guest)).unwrap_or_default();
+    assert!(!line_of(&least).contains("per s"), "{}", line_of(&least));
+    assert!(line_of(&closed).contains(" per s"), "{}", line_of(&closed));
+}
+
+#[test]
+fn the_chart_of_fairness_compares_what_its_table_compares() {
+    let mut report = fixture::trusted();
+    let data = |report: &Report| -> serde_json::Value {
+        let page = html(report);
+        let (_, data) = page.split_once("id=\"data\">").expect("a page has data");
+        serde_json::from_str(data.split("</script>").next().expect("the element ends")).expect("it is JSON")
+    };
+    assert_eq!(data(&report)["details"][1]["by_demand"], false, "the repeats have no figures of guests");
+    let at = report.result.points.iter().find(|point| point.tiles == 2).expect("2 are tried").clone();
+    let guest = |name: &str, offered, completed| GuestFigures {
+        name: name.to_owned(),
+        tile: 1,
+        offered,
+        completed,
+        completed_in_time: None,
+        errors: 0,
+        latency_ms: LatencyMs::default(),
+        latency_histogram: None,
+        worst_second: None,
+    };
+    for repeat in report.repeats.iter_mut().filter(|repeat| repeat.point == at.index) {
+        let load = repeat.loads.iter_mut().find(|load| load.name == "web-steady").expect("it is loaded");
+        load.guests = vec![guest("tile-001-web", 4_100, 4_100), guest("tile-002-web", 3_900, 3_900)];
+    }
+    let detail = &data(&report)["details"][at.index];
+    assert_eq!(detail["by_demand"], true);
+    let shares: Vec<f64> = detail["guests"]
+        .as_array()
+        .expect("guests")
+        .iter()
+        .filter_map(|one| one["of_mean"].as_f64())
+        .collect();
+    assert_eq!(shares, [1.0, 1.0], "each got all of its demand");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use crate::number::change;
 use crate::published::PublishedScaling;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_plan::scenario::Gate;
+use tilemark_plan::scenario::{Gate, LoopKind};
 use tilemark_record::{
-    result::{Break, Comparison, Figure, LatencyMs, PointResult},
+    result::{Break, Comparison, Figure, LatencyMs, LoadResult, PointResult},
     summary::ProcessorFigures,
 };
 
@@ -216,6 +216,8 @@ struct Detail {
     /// Throughput of each tile.
     tiles: Vec<f64>,
     guests: Vec<GuestShare>,
+    /// Whether `guests` are compared by the share of their demand that was answered, as the table of fairness does in an open loop.
+    by_demand: bool,
     mean: Option<f64>,
     percentiles: [Option<f64>; 5],
     pss_mib: Option<f64>,
@@ -455,15 +457,17 @@ fn details(view: &View) -> Vec<Detail> {
     view.points().map(|(group, point)| detail(view, group, point)).collect()
 }
 
-fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
+fn detail<'a>(view: &View<'a>, group: &Group, point: &'a PointResult) -> Detail {
     let headline = point.loads.iter().find(|load| load.name == view.headline());
     let guests = headline.map(|load| load.guests.as_slice()).unwrap_or_default();
     let mut tiles: BTreeMap<u32, f64> = BTreeMap::new();
     for guest in guests {
         *tiles.entry(guest.tile).or_default() += guest.throughput;
     }
-    let mean = guests.iter().map(|guest| guest.throughput).sum::<f64>() / guests.len().max(1) as f64;
-    let share = |throughput: f64| if mean > 0.0 { (throughput / mean * 1e4).round() / 1e4 } else { 0.0 };
+    let by_demand = headline.and_then(|load| shares_of_demand(view, point, load));
+    let by_count = || guests.iter().map(|guest| (&*guest.name, guest.throughput)).collect();
+    let is_by_demand = by_demand.is_some();
+    let got = over_mean(by_demand.unwrap_or_else(by_count));
     let latency = point.latency_ms.unwrap_or_default();
     let LatencyMs { mean: mean_latency, p50, p90, p999, max, .. } = latency;
     let p99 = p99(point).map(|figure| figure.value);
@@ -479,18 +483,46 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
         count: point.tiles,
         tiles: tiles.into_values().map(|served| (served * 100.0).round() / 100.0).collect(),
-        guests: shares(
-            guests
-                .iter()
-                .map(|guest| GuestShare { name: guest.name.clone(), of_mean: share(guest.throughput) })
-                .collect(),
-            shares_shown(view),
-        ),
+        guests: shares(got, shares_shown(view)),
+        by_demand: is_by_demand,
         mean: mean_latency,
         percentiles: [p50, p90, p99, p999, max],
         pss_mib: point.pss_mib_per_guest,
         memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),
     }
+}
+
+/// The part of its demand that each guest got over the kept repeats of an open loop, where random arrivals ask more of one than of another.
+/// `None` in a closed loop, and where the repeats have no figures of guests.
+fn shares_of_demand<'a>(
+    view: &View<'a>,
+    point: &'a PointResult,
+    load: &LoadResult,
+) -> Option<Vec<(&'a str, f64)>> {
+    let repeats = view.kept_repeats(point).filter(|_| load.loop_kind == LoopKind::Open);
+    let mut counts: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    for guest in repeats
+        .flat_map(|repeat| &repeat.loads)
+        .filter(|own| own.name == load.name)
+        .flat_map(|own| &own.guests)
+    {
+        let [completed, offered] = counts.entry(&guest.name).or_default();
+        *completed = completed.saturating_add(guest.completed);
+        *offered = offered.saturating_add(guest.offered);
+    }
+    // A guest that nothing was asked of is not starved.
+    let asked = counts.into_iter().filter(|(_, [_, offered])| *offered > 0);
+    let shares = asked.map(|(name, [completed, offered])| (name, completed as f64 / offered as f64));
+    Some(shares.collect()).filter(|shares: &Vec<_>| !shares.is_empty())
+}
+
+/// What each guest got over the mean of all.
+fn over_mean(got: Vec<(&str, f64)>) -> Vec<GuestShare> {
+    let mean = got.iter().map(|(_, amount)| amount).sum::<f64>() / got.len().max(1) as f64;
+    let of_mean = |amount: f64| if mean > 0.0 { (amount / mean * 1e4).round() / 1e4 } else { 0.0 };
+    got.into_iter()
+        .map(|(name, amount)| GuestShare { name: name.to_owned(), of_mean: of_mean(amount) })
+        .collect()
 }
 
 #[cfg(test)]

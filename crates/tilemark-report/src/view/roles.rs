@@ -12,8 +12,7 @@ const GUESTS_FOR_EACH: usize = 4;
 /// Guests from which on some are named.
 const GUESTS_MIN: usize = 16;
 
-const ABOUT: &str = "Of mean: what the guest got, over what guests of its role got on average. Slowdown: how many times as long a \
-    request takes as with one tile, with its 95 % interval; 1 is no effect.";
+const ABOUT: &str = "Slowdown: how many times as long a request takes as with one tile, with its 95 % interval; 1 is no effect.";
 
 /// Every loaded role, where two tiles or more were measured.
 pub(crate) fn roles(view: &View) -> Option<Section> {
@@ -22,8 +21,8 @@ pub(crate) fn roles(view: &View) -> Option<Section> {
         given("Role"),
         given("Guests").dispensable(3),
         measured("Jain's index").word("fairness"),
-        words("Least served").unit("of mean, per s").dispensable(1),
-        words("Most served").unit("of mean, per s").dispensable(2),
+        words("Least served").unit("of mean").dispensable(1),
+        words("Most served").unit("of mean").dispensable(2),
         measured("Slowdown").unit("95 % interval").short_unit("[95 %]").word("slowdown"),
     ];
     let mut notes = Vec::new();
@@ -33,7 +32,7 @@ pub(crate) fn roles(view: &View) -> Option<Section> {
     });
     let rows = rows.collect();
     let mut parts = vec![
-        Part::Text(format!("{} {ABOUT}", which(view, point))),
+        Part::Text(format!("{} {} {ABOUT}", which(view, point), of_mean_words(point))),
         Part::Table(Table { notes, ..Table::new(columns, rows) }),
     ];
     parts.extend(worst(point).map(Part::Text));
@@ -72,6 +71,19 @@ fn which(view: &View, point: &PointResult) -> String {
     format!("At {tiles} tiles, the most that were measured{outcome}.")
 }
 
+/// What the least and the most served guest are compared by.
+fn of_mean_words(point: &PointResult) -> String {
+    let has = |kind: LoopKind| point.loads.iter().any(|load| load.loop_kind == kind);
+    let got = match (has(LoopKind::Open), has(LoopKind::Closed)) {
+        (true, false) => "the share of its demand that was answered",
+        (false, _) => "the requests that it answered",
+        (true, true) => {
+            "the share of its demand that was answered; in a closed loop, the requests that it answered"
+        }
+    };
+    format!("Of mean: what the guest got, over what guests of its role got on average. What counts is {got}.")
+}
+
 /// The guest of the tile, and its load where that has another name.
 fn head(view: &View, load: &LoadResult) -> Cell {
     let planned = view.report.plan.scenario.load.iter().find(|planned| planned.name == load.name);
@@ -106,8 +118,10 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult, notes: &mut Vec<St
         },
         None => Cell { note: missing("slowdown_vs_one_tile"), ..Cell::figure(None) },
     };
-    let one = |of: fn(&Fairness) -> &Served| {
-        load.fairness.as_ref().map_or_else(|| Cell::figure(None), |fair| served(load, of(fair)))
+    let one = |of: fn(&Fairness) -> &Served| match &load.fairness {
+        None => Cell::figure(None),
+        Some(fair) if super::tables::all_equal(fair) => super::tables::ALL_EQUAL.into(),
+        Some(fair) => served(load, of(fair)),
     };
     vec![
         crate::number::whole(load.guests.len() as u64).into(),
@@ -118,10 +132,12 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult, notes: &mut Vec<St
     ]
 }
 
-/// A guest with its part of the mean, and what it was served a second.
+/// A guest with its part of the mean. In a closed loop also what it was served a second; in an open one that follows what was asked of it,
+/// so that the guest with the least of its demand may have the highest rate.
 fn served(load: &LoadResult, served: &Served) -> Cell {
     let own = load.guests.iter().find(|guest| guest.name == served.guest);
-    let rate = own.map(|guest| format!(", {}", three(guest.throughput))).unwrap_or_default();
+    let own = own.filter(|_| load.loop_kind == LoopKind::Closed);
+    let rate = own.map(|guest| format!(", {} per s", three(guest.throughput))).unwrap_or_default();
     Cell::from(&*served.guest).beside(Some(format!("{}{rate}", percent(served.of_mean))))
 }
 

@@ -5,7 +5,17 @@ use super::{View, load_p99, percent_or_none};
 use crate::number::{change, percent, three, whole};
 use crate::published::Paper;
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Comparison, LoadResult, MeasureComparison, Measured, PointResult};
+use tilemark_record::result::{
+    Comparison, Fairness, LoadResult, MeasureComparison, Measured, PointResult, Served,
+};
+
+/// In place of the least and the most served guest where there is none.
+pub(super) const ALL_EQUAL: &str = "all equal";
+
+/// Whether every guest got the same part.
+pub(super) fn all_equal(fair: &Fairness) -> bool {
+    fair.most_served.of_mean - fair.least_served.of_mean < 1e-9
+}
 
 /// Who was served least and most at each step.
 pub(crate) fn fairness(view: &View) -> Table {
@@ -31,11 +41,12 @@ fn fairness_cells(view: &View, point: &PointResult) -> Vec<Cell> {
         };
         return vec![reason.into()];
     };
+    let named = |served: &Served| if all_equal(fair) { ALL_EQUAL.into() } else { (&*served.guest).into() };
     vec![
         format!("{:.4}", fair.jain).into(),
-        fair.least_served.guest.clone().into(),
+        named(&fair.least_served),
         percent(fair.least_served.of_mean).into(),
-        fair.most_served.guest.clone().into(),
+        named(&fair.most_served),
         percent(fair.most_served.of_mean).into(),
     ]
 }
