@@ -40,9 +40,9 @@ const MANIFEST_SCHEMA: u32 = 1;
 /// Where a session that continues a closed record keeps the documents from before it, with their manifest.
 const BEFORE: &str = "before/";
 
-/// A closed record that was opened for further repeats; nobody else opens or restores it while this lives.
+/// A record that a run writes: nobody else opens, restores or removes it while this lives.
 #[derive(Debug)]
-pub struct Reopened {
+pub struct Held {
     _lock: fs::File,
 }
 
@@ -72,6 +72,14 @@ impl RunDirectory {
         Ok(directory)
     }
 
+    /// Holds a new record for the run that writes it.
+    ///
+    /// # Errors
+    /// When another run holds it, or its folder cannot be opened.
+    pub fn hold(&self) -> Result<Held, RecordError> {
+        Ok(Held { _lock: self.lock()? })
+    }
+
     /// Takes back what `create` made, for a run that cannot begin.
     pub fn discard(&self) {
         // What cannot be removed is a record that was never closed, and says so.
@@ -82,7 +90,7 @@ impl RunDirectory {
     /// Removes a record with all its files.
     ///
     /// # Errors
-    /// When the folder is no record, a run continues it at this moment, or a file cannot be removed.
+    /// When the folder is no record, a run writes it at this moment, or a file cannot be removed.
     pub fn remove(self) -> Result<(), RecordError> {
         // A link would lead to another folder.
         let is_folder = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_dir());
@@ -211,10 +219,10 @@ impl RunDirectory {
     /// # Errors
     /// When it is not closed, another run has it open, a file cannot be copied, or something in it is neither a file nor a folder: a
     /// session writes below its folders, and a link would lead elsewhere.
-    pub fn reopen(&self) -> Result<Reopened, RecordError> {
+    pub fn reopen(&self) -> Result<Held, RecordError> {
         let lock = self.lock()?;
         if !self.is_closed() {
-            return Err(RecordError::Unfinished { path: self.path.clone() });
+            return Err(self.unfinished());
         }
         if let Some(path) = files_below(&self.path)?.into_iter().find(|path| !is_plain(path)) {
             let what = "it is no plain file; remove it to continue this record".to_owned();
@@ -233,7 +241,7 @@ impl RunDirectory {
         }
         let kept = fs::rename(self.path.join(MANIFEST), before.join(MANIFEST));
         kept.and_then(|()| self.sync(&before)).map_err(write_error)?;
-        Ok(Reopened { _lock: lock })
+        Ok(Held { _lock: lock })
     }
 
     /// Whether a session that continued this record never came to its end. It may still be under way.
@@ -283,7 +291,11 @@ impl RunDirectory {
         Ok(true)
     }
 
-    /// One run at a time continues or restores a record. The kernel releases the lock when its process ends, however it ends.
+    fn unfinished(&self) -> RecordError {
+        RecordError::Unfinished { path: self.path.clone() }
+    }
+
+    /// One run at a time writes, continues or restores a record. The kernel releases the lock when its process ends, however it ends.
     fn lock(&self) -> Result<fs::File, RecordError> {
         let folder = fs::File::open(&self.path)
             .map_err(|source| RecordError::Read { path: self.path.clone(), source })?;
@@ -346,7 +358,8 @@ impl RunDirectory {
     /// then: for whoever reads few files of many records.
     pub fn verify_those(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RecordError> {
         if !self.is_closed() {
-            return Err(RecordError::Unfinished { path: self.path.clone() });
+            // One that a run writes at this moment is not one that was never closed.
+            return Err(self.lock().err().filter(RecordError::is_busy).unwrap_or_else(|| self.unfinished()));
         }
         for (name, hash) in self.manifest()?.files {
             let path = self.path.join(&name);

@@ -45,8 +45,8 @@ pub enum RecordError {
         /// The run's directory.
         path: PathBuf,
     },
-    /// Another run continues the record at this moment.
-    #[error("another run continues the record {} at this moment", path.display())]
+    /// A run writes the record at this moment.
+    #[error("a run writes the record {} at this moment", path.display())]
     Busy {
         /// The run's directory.
         path: PathBuf,
@@ -88,25 +88,32 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Whether a run writes the record at this moment.
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
             Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "free some space on that disk, or name another place with --output DIR".to_owned()
+                "free some space on that disk, or name a place on another one".to_owned()
             }
             Self::Write { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
                 "lift the limit of a file's size in the shell that starts it: `ulimit -f unlimited`"
                     .to_owned()
             }
             Self::Write { .. } => {
-                "check that the folder exists and may be written, or use --output DIR".to_owned()
+                "check that the folder exists and that this user may write there, or use sudo".to_owned()
             }
             Self::Read { .. } => "check the path; `tilemark runs` lists what is there".to_owned(),
             Self::Damaged { .. } => "run it again, or restore the file from a copy".to_owned(),
             Self::Newer { .. } => {
                 "read it with the version of Tilemark that wrote it, or a later one".to_owned()
             }
-            Self::Unfinished { .. } => "run it again; its events.ndjson shows how far it came".to_owned(),
+            Self::Unfinished { .. } => {
+                "run it again; its events.ndjson, if it has one, shows how far it came".to_owned()
+            }
             Self::Busy { .. } => {
                 "wait until it has ended; `tilemark recover` lists runs under way".to_owned()
             }

@@ -51,6 +51,19 @@ fn a_report_drawn_again_is_no_damage() {
     directory.verify().unwrap();
 }
 
+#[test]
+fn a_record_that_a_run_writes_is_neither_removed_nor_called_dead() {
+    let (folder, plan) = (tempfile::tempdir().unwrap(), plan());
+    let directory = RunDirectory::create(&folder.path().join("run"), &plan).unwrap();
+    let held = directory.hold().unwrap();
+    assert!(matches!(directory.clone().remove(), Err(RecordError::Busy { .. })));
+    assert!(matches!(directory.verify(), Err(RecordError::Busy { .. })));
+    drop(held);
+    assert!(matches!(directory.verify(), Err(RecordError::Unfinished { .. })));
+    directory.clone().remove().unwrap();
+    assert!(!directory.path().exists());
+}
+
 /// A session that continues it, with a repeat and another result, up to its end.
 fn half_continued(directory: &RunDirectory) {
     let repeat = directory.repeat(0, 2).unwrap();
@@ -67,8 +80,10 @@ fn a_continued_record_is_one_sessions_alone_and_restored_it_is_as_before() {
     half_continued(&directory);
     assert!(matches!(directory.reopen(), Err(RecordError::Busy { .. })));
     assert!(matches!(directory.restore(), Err(RecordError::Busy { .. })));
-    assert!(matches!(directory.verify(), Err(RecordError::Unfinished { .. })));
+    assert!(matches!(directory.verify(), Err(RecordError::Busy { .. })));
+    assert!(matches!(directory.clone().remove(), Err(RecordError::Busy { .. })));
     drop(reopened);
+    assert!(matches!(directory.verify(), Err(RecordError::Unfinished { .. })));
     assert!(directory.is_half_continued());
     assert!(directory.restore().unwrap());
     directory.verify().unwrap();

@@ -395,7 +395,7 @@ impl Scrub {
     }
 
     fn clean(&self, text: &str) -> String {
-        let mut clean = replace_words(&without_words_of_carriers(text), &self.words);
+        let mut clean = replace_words(&without_programs(&without_words_of_carriers(text)), &self.words);
         for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
             clean = replace_next_part(&clean, folder, kept);
         }
@@ -438,6 +438,21 @@ fn without_words_of_carriers(text: &str) -> String {
 fn without_carriers_words(why: &str) -> String {
     let Some((reason, said)) = why.split_once(" (") else { return why.to_owned() };
     format!("{reason}{}", said.rsplit_once(')').map_or("", |(_, after)| after))
+}
+
+/// Before why the last repeat of several was discarded.
+const DISCARDED_FOR: &str = "the last one because of ";
+
+/// Takes out which programs made the host too busy to go on: they are in brackets after that reason, and say whose machine it is.
+fn without_programs(text: &str) -> String {
+    let Some((before, why)) = text.split_once(DISCARDED_FOR) else { return text.to_owned() };
+    let Some((reason, named)) = why.split_once(" (") else { return text.to_owned() };
+    let mut depth = 1;
+    let end = named.find(|letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        depth == 0
+    });
+    format!("{before}{DISCARDED_FOR}{reason}{}", end.map_or("", |end| &named[end + 1..]))
 }
 
 /// Replaces `folder` and the name after it.
@@ -566,6 +581,15 @@ mod tests {
         for (before, after) in cases {
             assert_eq!(scrubbed(before), after);
         }
+    }
+
+    #[test]
+    fn which_programs_made_the_host_busy_goes() {
+        let because =
+            "6 repeats in a row were discarded, the last one because of foreign load 95.8 % of the host";
+        let named = format!("{because} (rustc (6 processes) 90.1 %, own-thing 0.8 %). Try again (later).");
+        assert_eq!(scrubbed(&named), format!("{because}. Try again (later)."));
+        assert_eq!(scrubbed(&format!("{because} (odd( 1 %)")), because);
     }
 
     #[test]

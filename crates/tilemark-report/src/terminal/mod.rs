@@ -179,15 +179,29 @@ fn answer(out: &mut String, view: &View, paint: &Paint, width: usize) {
     if !view.sentence_struck() {
         return write(&sentence, Ink::Strong);
     }
-    let (mut claims, mut remedies) = (String::new(), String::new());
-    for part in view::sentence_parts(&sentence) {
-        match part {
-            SentencePart::Claim(text) => claims += text,
-            SentencePart::Remedy(text) => remedies += text.trim_start_matches("; "),
-        }
-    }
+    let (claims, remedies) = parted(&sentence);
     write(&claims, Ink::Struck);
     write(&remedies, Ink::Strong);
+}
+
+/// What a sentence claims, and what it says to do about it. Where a remedy was taken out of a sentence, that one ends with a full stop.
+fn parted(sentence: &str) -> (String, String) {
+    let (mut claims, mut remedies) = (String::new(), String::new());
+    let mut is_cut = false;
+    for part in view::sentence_parts(sentence) {
+        match part {
+            SentencePart::Claim(text) => {
+                claims += if is_cut { ". " } else { "" };
+                claims += text;
+                is_cut = false;
+            }
+            SentencePart::Remedy(text) => {
+                is_cut |= text.starts_with("; ") && !claims.is_empty();
+                remedies += text.trim_start_matches("; ");
+            }
+        }
+    }
+    (claims, remedies)
 }
 
 /// A figure of an answer that is not trusted is struck with it.
@@ -233,5 +247,19 @@ fn labelled(out: &mut String, paint: &Paint, width: usize, label: &str, text: &s
     for (place, line) in wrap(&clean(text), width - 7).into_iter().enumerate() {
         let label = if place == 0 { label } else { "" };
         out.push_str(&format!("{}{line}\n", paint.ink(Ink::Dim, &format!("{label:<7}"))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_remedy_is_taken_out_the_sentence_before_it_ends() {
+        let (claims, remedies) = parted(
+            "A and B: foreign load 93 % of the host; to fix: measure on a quiet host. Only gate.p99 differs: 5ms.",
+        );
+        assert_eq!(claims, "A and B: foreign load 93 % of the host. Only gate.p99 differs: 5ms.");
+        assert_eq!(remedies, "to fix: measure on a quiet host. ");
     }
 }

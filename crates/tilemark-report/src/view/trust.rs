@@ -201,9 +201,8 @@ pub(crate) fn cost(view: &View) -> CostView {
             ("Not measurable here: KVM is present and too slow to boot a guest.", doctor)
         }
         AcceleratorVerdict::Absent => ("Not measurable here: this host offers no KVM.", doctor),
-        AcceleratorVerdict::Unknown => {
-            ("Not measured: the probe could not find out whether KVM works here.", doctor)
-        }
+        // Where no guests on KVM were wanted, nothing has looked for it.
+        AcceleratorVerdict::Unknown => ("Not measured: this run had no guests on KVM.", doctor),
     };
     CostView { sentence: why.to_owned(), unequal: Vec::new(), command }
 }

@@ -114,6 +114,8 @@ pub fn run(
         Some(earlier) => continued(earlier, &prepared.plan, &provenance, listener)?,
         None => new_record(&path, &prepared.plan)?,
     };
+    // Nobody removes it, or takes it for dead, before this run has ended.
+    let _held = earlier.is_none().then(|| record.hold()).transpose()?;
     let discard = |_: &Failure| {
         if earlier.is_none() {
             record.discard();
