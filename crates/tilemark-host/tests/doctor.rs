@@ -30,6 +30,19 @@ fn nothing_is_short_on_a_good_server() {
 }
 
 #[test]
+fn mitigations_that_nobody_switched_off_are_not_to_be_switched_on() {
+    let remedy = |line: &str| {
+        let weak = ("sys/devices/system/cpu/vulnerabilities/l1tf", "Vulnerable\n");
+        let server = Server::new().with(weak.0, weak.1).with("proc/cmdline", line);
+        found(&diagnose(&facts(&server)), "mitigations-off").remedy.clone()
+    };
+    assert!(remedy("quiet mitigations=off\n").contains("without mitigations=off"));
+    for line in ["quiet\n", "mitigations=auto,no_guest_host\n"] {
+        assert!(remedy(line).contains("microcode"), "{line}");
+    }
+}
+
+#[test]
 fn a_slow_accelerator_blocks_its_backend_and_no_other() {
     for verdict in [AcceleratorVerdict::TooSlow, AcceleratorVerdict::Absent, AcceleratorVerdict::Unknown] {
         let mut facts = facts(&Server::new());

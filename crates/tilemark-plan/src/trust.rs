@@ -61,6 +61,15 @@ impl fmt::Display for HostUse {
 }
 
 impl HostUse {
+    /// The value as a flag `--set KEY=VALUE` takes it: tables and lists as TOML writes them.
+    pub fn as_flag(&self) -> String {
+        let parts = || toml::Value::try_from(serde_json::from_str::<Value>(&self.value).ok()?).ok();
+        match self.shown().and_then(|_| parts()) {
+            Some(parts) => parts.to_string(),
+            None => self.value.clone(),
+        }
+    }
+
     /// The parts of a value that is a list or a table, one by one, and whether there are several.
     fn shown(&self) -> Option<(String, bool)> {
         let last = self.key.rsplit('.').next()?;
@@ -233,6 +242,19 @@ fn is_of_machine_type(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_written_as_a_flag_takes_it() {
+        let files = json!({ "bench.py": "../bench.py", "a b": "in, \"put\"" });
+        let run = json!(["sh", "-c", "echo 'x'"]);
+        for (key, value) in [("load.own.command.files", files), ("load.own.command.run", run)] {
+            let found = HostUse { key: key.to_owned(), value: value.to_string(), kind: HostUseKind::File };
+            assert_eq!(crate::settings::value_of_flag(&found.as_flag()), value, "{}", found.as_flag());
+        }
+        let kernel =
+            HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };
+        assert_eq!(kernel.as_flag(), "{}");
+    }
 
     #[test]
     fn files_and_programs_are_shown_one_by_one_and_not_as_json() {

@@ -131,7 +131,7 @@ fn a_second_run_is_told_of_the_first_which_ends_whole_when_interrupted() {
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     assert_eq!(result.answer.holds, None, "a repeat that is not whole does not count");
-    assert!(said.error.contains("stopping the load"), "{said:?}");
+    assert!(said.error.contains("stopping; what is finished is kept"), "{said:?}");
     RunDirectory::at(&real.home.path().join("runs").join(&under_way.id)).verify().unwrap();
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }

@@ -379,13 +379,21 @@ fn processors(facts: &HostFacts) -> Vec<Finding> {
         .map(|mitigation| mitigation.weakness.as_str())
         .collect();
     if !vulnerable.is_empty() {
+        let asked_for = facts.kernel.command_line.value().is_some_and(|line| {
+            line.split_whitespace().any(|word| word.starts_with("mitigations=") && word.contains("off"))
+        });
         findings.push(finding(
             "mitigations-off",
             Severity::NiceToHave,
             Words {
                 what: format!("no mitigation against {}", vulnerable.join(", ")),
                 cost: "exits are cheaper than on a host that has them: compare only like with like",
-                remedy: "boot without mitigations=off, or keep it and say so",
+                remedy: match asked_for {
+                    true => "boot without mitigations=off, or keep it and say so",
+                    false => {
+                        "install the processor's microcode, or ask who runs this host's hypervisor; otherwise say so beside the figures"
+                    }
+                },
             },
         ));
     }

@@ -233,9 +233,7 @@ fn converse(
             passed_on += 1;
             let message = if passed_on == 1 { ToEngine::Interrupt } else { ToEngine::Quit };
             listener.note(match passed_on {
-                1 => {
-                    "stopping the load; finished repeats are kept. Ctrl-C again stops everything immediately"
-                }
+                1 => "stopping; what is finished is kept. Ctrl-C again stops everything immediately",
                 _ => "ending everything",
             });
             if passed_on == 2 {

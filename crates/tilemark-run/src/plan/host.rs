@@ -38,11 +38,20 @@ pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure
         Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::new(
             FailureCode::HostUnfit,
             format!("kvm is not usable on this host: {}", kvm.reason),
-            "use `--on native` to measure without guests, or `--on emulated` only to check that guests work; `tilemark doctor` explains why",
+            if is_refused_to_this_user(kvm) { MAY_NOT_OPEN } else { NO_KVM },
         )),
         Some(backend) => Ok(backend),
         None => Ok(Backend::Kvm),
     }
+}
+
+const NO_KVM: &str = "use `--on native` to measure without guests, or `--on emulated` only to check that guests work; `tilemark doctor` explains why";
+const MAY_NOT_OPEN: &str = "this user may not open it: use sudo, or join the group `kvm` (sudo usermod -aG kvm $USER), or measure without guests (`--on native`)";
+
+/// Whether it is a right that is missing, and no fact about the host.
+fn is_refused_to_this_user(kvm: &Accelerator) -> bool {
+    let refused = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();
+    kvm.verdict == AcceleratorVerdict::Unknown && kvm.reason.ends_with(&refused)
 }
 
 /// Whether times on this host are those of hardware.
@@ -105,6 +114,11 @@ pub struct Demonstration {
     pub kvm: Accelerator,
 }
 
+fn why_not(kvm: &Accelerator) -> String {
+    let as_root = if is_refused_to_this_user(kvm) { "; with sudo it may be" } else { "" };
+    format!("kvm is not usable: {}{as_root}", kvm.reason)
+}
+
 /// Guests where they run at speed; else the host itself, and emulated guests to show that they live.
 pub fn demonstration() -> Demonstration {
     let kvm = accelerator::probe_kvm();
@@ -114,7 +128,25 @@ pub fn demonstration() -> Demonstration {
     Demonstration {
         backend: Backend::Native,
         demonstrate: Some(Backend::Emulated),
-        why_not_kvm: Some(format!("kvm is not usable: {}", kvm.reason)),
+        why_not_kvm: Some(why_not(&kvm)),
         kvm,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_host::accelerator::judge;
+    use tilemark_sys::kvm::ProbeError;
+
+    #[test]
+    fn a_user_without_the_right_to_kvm_is_sent_to_root_and_not_away_from_this_host() {
+        let found = |errno: rustix::io::Errno| judge(&Err(ProbeError::Open(errno.into())));
+        let refused = found(rustix::io::Errno::ACCESS);
+        assert!(is_refused_to_this_user(&refused), "{}", refused.reason);
+        assert!(why_not(&refused).ends_with("; with sudo it may be"));
+        for errno in [rustix::io::Errno::NOENT, rustix::io::Errno::BUSY] {
+            assert!(!is_refused_to_this_user(&found(errno)));
+        }
     }
 }

@@ -271,7 +271,7 @@ pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failu
         format!("the scenario {:?} needs trust: as root it {}", asked.scenario, uses.join(", ")),
         format!(
             "read the file; then add `--trust` if you trust its author, or give each value yourself, as with `--set {}`",
-            shell_word(&format!("{}={}", first.key, first.value))
+            shell_word(&format!("{}={}", first.key, first.as_flag()))
         ),
     ))
 }
