@@ -669,6 +669,11 @@ fn cannot_tell(
     if let Some(lost) = lost {
         return format!("No answer: {}; to fix: {}.", lost.reason, lost.remedy());
     }
+    if comparison.voided.is_none() && comparison.measures.is_empty() {
+        return "No answer: no step was measured on both sides; to fix: measure the same steps (`--tiles`) on the same \
+                backend (`--on`)."
+            .to_owned();
+    }
     let primary = || comparison.measures.iter().filter(|measure| measure.primary);
     if pairing == Pairing::None && primary().next().is_some() {
         let why = why.unwrap_or("no difference was seen between these two runs");

@@ -120,8 +120,8 @@ fn records_of_others_do_not_rule_the_terminal() {
     shown_and_not_obeyed(&home, &["runs", "--json"]);
     shown_and_not_obeyed(&home, &["report", a]);
     shown_and_not_obeyed(&home, &["report", a, "--json"]);
-    answers_and_is_not_obeyed(&home, &["compare", a, b], 5, "the sides have no measure in common");
-    answers_and_is_not_obeyed(&home, &["compare", a, b, "--json"], 5, "the sides have no measure in common");
+    answers_and_is_not_obeyed(&home, &["compare", a, b], 5, "no step was measured on both sides");
+    answers_and_is_not_obeyed(&home, &["compare", a, b, "--json"], 5, "no step was measured on both sides");
     // A record that was changed after it was closed.
     let result = home.path().join("runs").join(a).join("result.json");
     fs::write(result, format!("{{\"{EVIL}\": 1}}")).unwrap();

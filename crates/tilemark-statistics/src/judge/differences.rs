@@ -61,10 +61,10 @@ impl Found {
                     self.compare(&below, &of(a), &of(b));
                 }
             }
-            (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            (Value::Array(a), Value::Array(b)) if a.len() == b.len() && !is_of_numbers(a) => {
                 a.iter().zip(b).for_each(|(a, b)| self.compare(key, a, b));
             }
-            _ if a != b => self.note(key, &text(a), &text(b)),
+            _ if a != b => self.note(key, &text(key, a), &text(key, b)),
             _ => {}
         }
     }
@@ -76,11 +76,41 @@ impl Found {
     }
 }
 
-fn text(value: &Value) -> String {
+/// Whether a list is one thing, such as processors or the bytes of an address.
+fn is_of_numbers(items: &[Value]) -> bool {
+    items.iter().all(Value::is_number)
+}
+
+fn text(key: &str, value: &Value) -> String {
+    let joined = |items: &[Value], by: &str, each: &dyn Fn(&Value) -> String| {
+        items.iter().map(each).collect::<Vec<_>>().join(by)
+    };
     match value {
+        Value::Array(items) if key.ends_with(".mac") => {
+            joined(items, ":", &|byte| format!("{:02x}", byte.as_u64().unwrap_or_default()))
+        }
+        Value::Array(items) if is_of_numbers(items) && !items.is_empty() => {
+            joined(items, ",", &Value::to_string)
+        }
         Value::String(text) => text.clone(),
         Value::Null => "the default".to_owned(),
         Value::Array(items) => format!("{} of them", items.len()),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_list_of_numbers_differs_as_one_thing_and_an_address_is_shown_as_such() {
+        let of = |mac: u8, processors: [u32; 2]| json!({"guests": [{"mac": [82, 84, 0, 192, 0, mac]}], "place": {"processors": processors}});
+        let mut found = Found::default();
+        found.compare("", &of(2, [0, 1]), &of(71, [2, 3]));
+        let shown: Vec<_> =
+            found.differences.iter().map(|one| format!("{} {} {}", one.key, one.a, one.b)).collect();
+        assert_eq!(shown, ["guests.mac 52:54:00:c0:00:02 52:54:00:c0:00:47", "place.processors 0,1 2,3"]);
     }
 }

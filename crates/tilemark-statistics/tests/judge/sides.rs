@@ -182,6 +182,25 @@ fn run_of(repeats: u32, tiles: &[u32]) -> Run {
 }
 
 #[test]
+fn two_runs_without_a_step_in_common_say_why_and_not_that_they_are_the_same() {
+    let (a, b) = (run_of(6, &[1, 2]), run_of(4, &[4]));
+    for more in 1..=3 {
+        let [of_a, of_b] =
+            [&a, &b].map(|run| vec![RunRepeats { plan: &run.plan, repeats: &run.repeats }; more]);
+        let found = compare_runs(&of_a, &of_b, Vec::new(), Vec::new());
+        let sentence = &found.comparison.sentence;
+        assert!(
+            sentence.starts_with("No answer: no step was measured on both sides; to fix: "),
+            "{sentence}"
+        );
+        for differs in ["tiles", "measure.repeats"] {
+            let has_it = found.comparison.differences.iter().any(|difference| difference.key == differs);
+            assert!(has_it && sentence.contains(differs), "{differs}: {sentence}");
+        }
+    }
+}
+
+#[test]
 fn two_single_runs_differ_at_most_between_themselves_and_neither_accuse_nor_acquit() {
     let a = run_of(6, &[1, 2]);
     let mut b = run_of(6, &[2, 4]).at(2, slower(1.2));
