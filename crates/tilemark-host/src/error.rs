@@ -130,6 +130,12 @@ impl HostError {
         causes.fold(self.to_string(), |line, cause| format!("{line}: {cause}"))
     }
 
+    /// Whether the file or the device of a setting does not exist any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        let Self::Setting { source, .. } = self else { return false };
+        source.kind() == io::ErrorKind::NotFound || Errno::from_io_error(source) == Some(Errno::NODEV)
+    }
+
     /// What the reader should do.
     pub fn remedy(&self) -> &'static str {
         match self {

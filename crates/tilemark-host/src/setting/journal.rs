@@ -30,6 +30,8 @@ pub enum Now {
     Ours,
     /// Neither: somebody else's.
     Other(String),
+    /// Its device or its file does not exist any more, and neither does the value.
+    Gone(String),
     /// It cannot be read, and why.
     Unread(String),
 }
@@ -65,6 +67,7 @@ impl Held {
     pub fn now(&self) -> Now {
         let value = match self.setting.read() {
             Ok(text) => self.setting.form.value_in(&text),
+            Err(error) if error.is_gone() => return Now::Gone(error.in_a_line()),
             Err(error) => return Now::Unread(error.in_a_line()),
         };
         match value {
@@ -121,15 +124,16 @@ impl Now {
             Self::AsFound => "now as before".to_owned(),
             Self::Ours => "unchanged since".to_owned(),
             Self::Other(value) => format!("now {value}, by another program"),
+            Self::Gone(why) => format!("gone: {why}"),
             Self::Unread(why) => why.clone(),
         }
     }
 }
 
 impl Outcome {
-    /// Whether nothing of ours is left: the value is as found, or somebody else's.
+    /// Whether nothing of ours is left: the value is as found, or somebody else's, or gone.
     pub fn is_settled(&self) -> bool {
-        matches!(self.now, Now::AsFound | Now::Other(_))
+        matches!(self.now, Now::AsFound | Now::Other(_) | Now::Gone(_))
     }
 }
 
@@ -144,6 +148,7 @@ impl fmt::Display for Outcome {
             Now::AsFound => write!(out, ", and it is {} again", shown(&found))?,
             Now::Ours => write!(out, ", and it is still {}", shown(&setting.value))?,
             Now::Other(other) => write!(out, ", and it is {} now", shown(other))?,
+            Now::Gone(why) => write!(out, ", and it is gone; {why}")?,
             Now::Unread(why) => write!(out, "; {why}")?,
         }
         self.refused.as_ref().map_or(Ok(()), |why| write!(out, "; {why}"))
@@ -223,11 +228,12 @@ impl Journal {
     }
 
     /// Sets all of these, or none: where one is refused, those before it are restored. One that has its value already is
-    /// not ours, and is not restored later.
+    /// not ours, and is not restored later. Services are stopped first: some of them set values back when they stop, so that one that has
+    /// its value already may need to be set too.
     ///
     /// # Errors
-    /// The first setting that cannot be read, written or read back; a journal that cannot be written. What could not be restored then
-    /// stays in the journal.
+    /// The first setting that cannot be read, written or read back, or has another value again once the last one is set; a journal that
+    /// cannot be written. What could not be restored then stays in the journal.
     ///
     /// Returns the vectors of interrupts that the kernel does not let anybody move: they are unchanged, and the others are set.
     pub fn hold(&self, settings: &[Setting]) -> Result<Vec<Setting>, HostError> {
@@ -241,19 +247,22 @@ impl Journal {
     ) -> Result<Vec<Setting>, HostError> {
         let mut before = self.held()?;
         let mut new = Vec::new();
+        let stops = settings.iter().any(|setting| setting.stops_a_service());
         for setting in settings {
             let found = setting.read()?;
-            if setting.is_follower() || setting.form.value_in(&found) != setting.value {
+            let differs = setting.form.value_in(&found) != setting.value;
+            let may_differ = stops && !before.iter().any(|held| held.setting.is_same_as(setting));
+            if setting.is_follower() || differs || may_differ {
                 // One that is held already, and changed since: its value now is what is to be found again.
                 before.retain(|held| !held.setting.is_same_as(setting));
                 new.push(Held { setting: setting.clone(), found });
             }
         }
         let mut immovable = Vec::new();
-        if new.iter().all(|held| held.setting.is_follower()) {
+        if new.iter().all(|held| held.setting.is_follower() || held.found_value() == held.setting.value) {
             return Ok(immovable);
         }
-        new.sort_by_key(|held| !held.setting.goes_first());
+        new.sort_by_key(|held| held.setting.turn());
         self.write(&[&before[..], &new[..]].concat())?;
         at(Moment::Journaled);
         for (place, held) in new.iter().enumerate() {
@@ -271,6 +280,18 @@ impl Journal {
                 return Err(error);
             }
             at(Moment::ReadBack);
+        }
+        for place in 0..new.len() {
+            let held = &new[place];
+            if held.setting.is_follower() || immovable.contains(&held.setting) {
+                continue;
+            }
+            if let Err(error) = held.setting.check() {
+                let refused = new.remove(place);
+                before.extend(left_after_undoing(&refused, &new));
+                self.write(&before)?;
+                return Err(error);
+            }
         }
         if !immovable.is_empty() {
             new.retain(|held| !immovable.contains(&held.setting));
@@ -351,7 +372,7 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
     };
     let is_left = |outcome: &Outcome| !outcome.is_settled();
     let left = set.iter().rev().map(Held::restore).filter(is_left);
-    let first = (undone.now != Now::AsFound).then_some(undone);
+    let first = (!matches!(undone.now, Now::AsFound | Now::Gone(_))).then_some(undone);
     let mut left: Vec<Held> = first.into_iter().chain(left).map(|outcome| outcome.held).collect();
     left.reverse();
     left
@@ -359,10 +380,14 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Form, wake_limit};
+    use super::super::known::{self, Root};
+    use super::super::reach::service;
+    use super::super::{Form, NicValue, Reach, wake_limit};
     use super::*;
+    use std::cell::RefCell;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
+    use std::rc::Rc;
 
     /// A folder that plays the processors' folder of a host, and a journal beside it.
     struct Host {
@@ -559,6 +584,125 @@ mod tests {
         host.journal().hold(&host.both_awake()).unwrap();
         assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound], "once each");
         assert_eq!(host.limits(), ["50\n", "0\n"]);
+    }
+
+    #[test]
+    fn a_value_whose_device_is_gone_is_named_and_needs_no_restoring() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        host.journal().hold(&host.both_awake()).unwrap();
+        fs::remove_file(host.awake(0).path).unwrap();
+        let outcomes = host.journal().restore().unwrap();
+        assert!(matches!(&outcomes[1].now, Now::Gone(_)) && outcomes[1].is_settled(), "{outcomes:?}");
+        assert!(outcomes[1].to_string().contains("gone"), "{}", outcomes[1]);
+        assert_eq!(host.journal().held().unwrap(), []);
+        let no_device =
+            Setting::by("ring", Reach::Nic { device: "gone0".into(), value: NicValue::RxRing }, "64");
+        assert!(matches!(Held { setting: no_device, found: "32".into() }.now(), Now::Gone(_)));
+    }
+
+    /// A systemd whose services are in a map: each is running or not, and stops with some others. Stopping tuned sets a file back.
+    fn fake_systemd(
+        units: &[(&'static str, &'static str, bool)],
+        rolled_back: PathBuf,
+    ) -> Rc<RefCell<Vec<String>>> {
+        let done = Rc::new(RefCell::new(Vec::new()));
+        let mut units: Vec<(String, String, bool)> =
+            units.iter().map(|(name, with, runs)| ((*name).to_owned(), (*with).to_owned(), *runs)).collect();
+        let log = Rc::clone(&done);
+        let fake = move |arguments: &[&str]| {
+            let name = arguments.last().unwrap().to_string();
+            let Some(unit) = units.iter_mut().find(|unit| unit.0 == name) else {
+                return Ok("LoadState=not-found\nActiveState=inactive\n".to_owned());
+            };
+            match (arguments[0], arguments[1]) {
+                ("show", "--property=LoadState,ActiveState") => {
+                    let state = if unit.2 { "active" } else { "inactive" };
+                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
+                }
+                ("show", _) => return Ok(format!("RequiredBy=\nConsistsOf={}\n", unit.1)),
+                ("start", _) => unit.2 = true,
+                _ => {
+                    unit.2 = false;
+                    let with = unit.1.clone();
+                    units.iter_mut().filter(|unit| with.contains(&unit.0)).for_each(|unit| unit.2 = false);
+                    if name == "tuned.service" {
+                        fs::write(&rolled_back, "20\n").unwrap();
+                    }
+                }
+            }
+            log.borrow_mut().push(format!("{} {name}", arguments[0]));
+            Ok(String::new())
+        };
+        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
+        done
+    }
+
+    #[test]
+    fn services_that_stop_with_another_one_are_started_again() {
+        let host = Host::with(&[]);
+        let units = [
+            ("firewalld.service", "fail2ban.service idle.service", true),
+            ("fail2ban.service", "watcher.service", true),
+            ("watcher.service", "", true),
+            ("idle.service", "", false),
+        ];
+        let done = fake_systemd(&units, PathBuf::new());
+        let settings = known::resolve(&Root::real(), "service.firewalld", "stopped").unwrap();
+        let names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+        assert_eq!(names, ["service.fail2ban", "service.watcher", "service.firewalld"]);
+        host.journal().hold(&settings).unwrap();
+        assert_eq!(*done.borrow(), ["stop firewalld.service"]);
+        // It stops with fail2ban only, and this fake does not look further.
+        service::write("watcher.service", "stopped").unwrap();
+        done.borrow_mut().clear();
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound, Now::AsFound]);
+        assert_eq!(
+            *done.borrow(),
+            ["start firewalld.service", "start watcher.service", "start fail2ban.service"]
+        );
+        assert_eq!(host.journal().held().unwrap(), []);
+        // One that somebody started meanwhile needs nothing.
+        host.journal().hold(&settings).unwrap();
+        service::write("fail2ban.service", "running").unwrap();
+        done.borrow_mut().clear();
+        host.journal().restore().unwrap();
+        assert_eq!(*done.borrow(), ["start firewalld.service"]);
+        // Nothing stops with one that does not run.
+        service::write("firewalld.service", "stopped").unwrap();
+        assert_eq!(known::resolve(&Root::real(), "service.firewalld", "stopped").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_service_that_sets_values_back_when_it_stops_is_stopped_before_values_are_set() {
+        for found in ["30\n", "n/a\n"] {
+            let host = Host::with(&[(0, found), (1, "0\n")]);
+            let units = [("tuned.service", "", true)];
+            let done = fake_systemd(&units, host.awake(0).path);
+            let [first, second] = host.both_awake();
+            let tuned =
+                Setting::by("service.tuned", Reach::Service { unit: "tuned.service".into() }, "stopped");
+            host.journal().hold(&[first, second, tuned]).unwrap();
+            assert_eq!(host.limits(), ["n/a", "n/a"]);
+            host.journal().restore().unwrap();
+            assert_eq!(host.limits(), [if found == "30\n" { found } else { "n/a" }, "0\n"]);
+            assert_eq!(*done.borrow(), ["stop tuned.service", "start tuned.service"]);
+        }
+    }
+
+    #[test]
+    fn a_value_that_changes_before_the_last_one_is_set_refuses_all() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        let mut moments = 0;
+        let error = host.journal().hold_watched(&host.both_awake(), &mut |_| {
+            moments += 1;
+            if moments == 5 {
+                host.set(0, "50\n");
+            }
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("CPU 0") && error.contains("is 50 after n/a"), "{error}");
+        assert_eq!(host.limits(), ["20\n", "0\n"]);
+        assert_eq!(host.journal().held().unwrap(), []);
     }
 
     const DIES_AT: &str = "TILEMARK_TEST_DIES_AT";

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::reach::Reach;
+use super::reach::{Reach, service};
 use crate::error::HostError;
 use crate::read::list::parse_list;
 
@@ -135,12 +135,23 @@ impl Setting {
 
     /// Whether it is held only to be restored.
     pub fn is_follower(&self) -> bool {
-        self.reach == Reach::Follower
+        matches!(self.reach, Reach::Follower | Reach::Dependent { .. })
     }
 
-    /// Whether it is set before others: a new scheduler of a queue sets the queue's depth too.
-    pub(super) fn goes_first(&self) -> bool {
-        self.is_follower() || self.path.ends_with("queue/scheduler")
+    /// Whether it is a service that is to stop.
+    pub(super) fn stops_a_service(&self) -> bool {
+        matches!(self.reach, Reach::Service { .. }) && self.value == service::STOPPED
+    }
+
+    /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, and a new
+    /// scheduler of a queue sets the queue's depth too.
+    pub(super) fn turn(&self) -> u8 {
+        match self {
+            follower if follower.is_follower() => 0,
+            service if service.stops_a_service() => 1,
+            scheduler if scheduler.path.ends_with("queue/scheduler") => 2,
+            _ => 3,
+        }
     }
 
     /// Whether one write takes the kernel many steps, which others see: it allocates huge pages one by one, until all are there or the
@@ -202,6 +213,11 @@ impl Setting {
         }
         self.write(&self.value)?;
         written();
+        self.check()
+    }
+
+    /// Whether it has the value that was written.
+    pub(super) fn check(&self) -> Result<(), HostError> {
         let read = self.now()?;
         if read == self.value {
             return Ok(());

@@ -50,6 +50,9 @@ pub struct Done {
     pub left_out: Vec<String>,
     /// Interrupts that the kernel spreads itself: they stay where they are.
     pub immovable: Vec<String>,
+    /// Settings of a profile that a killed command had applied in part, and that another program has changed since: they are left alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_by_others: Vec<String>,
 }
 
 /// A setting with its value before and now.
@@ -86,6 +89,9 @@ pub struct Status {
     pub profile: Option<String>,
     /// Its settings that had another value before.
     pub settings: Vec<Changed>,
+    /// Whether it is applied in part only: a command is at it, was killed, or could not restore these settings.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_part: bool,
 }
 
 /// What came of restoring.
@@ -97,6 +103,9 @@ pub struct Restored {
     pub restored: Vec<String>,
     /// Settings that another program has changed since: they are left alone.
     pub changed_by_others: Vec<String>,
+    /// Settings whose device or file does not exist any more: there is nothing to restore.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
 }
 
 /// How a host differs from a profile.
@@ -152,10 +161,8 @@ pub(super) fn apply_on(
     // What a killed command had set is no value of the host.
     let plan = plan_on(root, profile).allowing(allow);
     plan.check()?;
-    let held =
-        |planned: &Planned| planned.followers.iter().chain(&planned.setting).cloned().collect::<Vec<_>>();
-    let settings: Vec<Setting> = plan.changes().flat_map(held).collect();
-    let immovable = journal.apply(&plan.profile, &settings).map_err(not_applied)?;
+    let settings = to_hold(&plan, allow);
+    let immovable = journal.apply(&plan.profile, &settings).map_err(|error| not_applied(journal, error))?;
     if interrupted() {
         not_settled(&journal.restore_all().map_err(host_failed)?)?;
         let remedy = "nothing to do: every setting has its old value";
@@ -164,12 +171,30 @@ pub(super) fn apply_on(
     let held = journal.applied().map_err(host_failed)?.map(|applied| applied.held).unwrap_or_default();
     Ok(Done {
         profile: plan.profile.clone(),
-        changed: held.iter().filter(|held| !held.setting.is_follower()).map(Changed::of).collect(),
+        changed: changed(&held),
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         skipped: skipped(&plan),
         left_out: plan.left_out(),
         immovable: immovable.iter().map(ToString::to_string).collect(),
+        changed_by_others: words_of(&half, &|now| matches!(now, Now::Other(_))),
     })
+}
+
+/// What is held: what changes, and what has its value already, since a service that the plan stops may set it back.
+pub(super) fn to_hold(plan: &HostPlan, allow: &[String]) -> Vec<Setting> {
+    let is_wanted = |planned: &&Planned| match planned.state {
+        State::Changes => true,
+        State::AsWanted => !planned.danger.needs_consent() || allow.contains(&planned.key),
+        State::Skipped | State::Refused | State::LeftOut => false,
+    };
+    let wanted = plan.settings.iter().filter(is_wanted);
+    wanted.flat_map(|planned| planned.followers.iter().chain(&planned.setting)).cloned().collect()
+}
+
+/// Settings that have another value than before.
+fn changed(held: &[Held]) -> Vec<Changed> {
+    let is_changed = |held: &&Held| !held.setting.is_follower() && held.found_value() != held.setting.value;
+    held.iter().filter(is_changed).map(Changed::of).collect()
 }
 
 /// Whether the user has seen the plan, and named only what is in it.
@@ -243,13 +268,17 @@ pub(super) fn restore_from(journal: &HostJournal) -> Result<Restored, Failure> {
     let profile = journal.applied().map_err(host_failed)?.map(|applied| applied.profile);
     let outcomes = journal.restore_all().map_err(host_failed)?;
     not_settled(&outcomes)?;
-    let (others, restored): (Vec<&Outcome>, Vec<&Outcome>) =
-        outcomes.iter().partition(|outcome| matches!(outcome.now, Now::Other(_)));
     Ok(Restored {
         profile,
-        restored: restored.into_iter().map(ToString::to_string).collect(),
-        changed_by_others: others.into_iter().map(ToString::to_string).collect(),
+        restored: words_of(&outcomes, &|now| !matches!(now, Now::Other(_) | Now::Gone(_))),
+        changed_by_others: words_of(&outcomes, &|now| matches!(now, Now::Other(_))),
+        gone: words_of(&outcomes, &|now| matches!(now, Now::Gone(_))),
     })
+}
+
+/// What became of those settings, in words.
+fn words_of(outcomes: &[Outcome], is_one: &dyn Fn(&Now) -> bool) -> Vec<String> {
+    outcomes.iter().filter(|outcome| is_one(&outcome.now)).map(ToString::to_string).collect()
 }
 
 /// What is applied, with the values now.
@@ -262,10 +291,16 @@ pub fn status(places: &Places) -> Result<Status, Failure> {
 
 /// The same, from any journal.
 pub(super) fn status_from(journal: &HostJournal) -> Result<Status, Failure> {
-    let applied = journal.applied().map_err(host_failed)?;
-    let held = applied.iter().flat_map(|applied| &applied.held);
-    let settings = held.filter(|held| !held.setting.is_follower()).map(Changed::of).collect();
-    Ok(Status { profile: applied.map(|applied| applied.profile), settings })
+    let whole = journal.applied().map_err(host_failed)?;
+    let in_part = whole.is_none();
+    let found =
+        whole.map_or_else(|| journal.applied_in_part(), |whole| Ok(Some(whole))).map_err(host_failed)?;
+    Ok(match found {
+        Some(Applied { profile, held }) => {
+            Status { profile: Some(profile), settings: changed(&held), in_part }
+        }
+        None => Status { profile: None, settings: Vec::new(), in_part: false },
+    })
 }
 
 fn skipped(plan: &HostPlan) -> Vec<String> {
@@ -286,16 +321,31 @@ fn host_failed(error: HostError) -> Failure {
     Failure::from_error(FailureCode::HostUnfit, &error, error.remedy())
 }
 
-/// A setting that the kernel refused: those before it are restored.
-fn not_applied(error: HostError) -> Failure {
-    let mut failure = host_failed(error);
-    failure.message = format!("nothing was applied: {}", failure.message);
-    failure
+/// A setting that the kernel refused: those before it are restored, or in the journal still.
+pub(super) fn not_applied(journal: &HostJournal, error: HostError) -> Failure {
+    let mut refused = host_failed(error);
+    refused.message = format!("nothing was applied: {}", refused.message);
+    let left = match journal.applied_in_part() {
+        Ok(left) => left.map(|left| left.held).unwrap_or_default(),
+        Err(unread) => {
+            refused.causes.push(unread.in_a_line());
+            return Failure { code: FailureCode::NotRestored, ..refused };
+        }
+    };
+    let outcome = |held: Held| Outcome { now: held.now(), held, refused: None };
+    let Err(mut left) = not_settled(&left.into_iter().map(outcome).collect::<Vec<_>>()) else {
+        return refused;
+    };
+    left.message =
+        format!("{}, and {}", refused.message.replacen("nothing", "not everything", 1), left.message);
+    left.causes.splice(..0, refused.causes);
+    left
 }
 
-/// Settings that are neither as before nor another program's.
+/// Settings that are neither as before nor another program's. The others leave the journal with this: what became of them is named too.
 fn not_settled(outcomes: &[Outcome]) -> Result<(), Failure> {
-    let left: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.is_settled()).collect();
+    let (settled, left): (Vec<&Outcome>, Vec<&Outcome>) =
+        outcomes.iter().partition(|outcome| outcome.is_settled());
     let Some(first) = left.first() else { return Ok(()) };
     let count = counted(left.len() as u64, "setting");
     let mut failure = Failure::new(
@@ -303,6 +353,7 @@ fn not_settled(outcomes: &[Outcome]) -> Result<(), Failure> {
         format!("{count} could not be restored"),
         format!("`tilemark host restore` tries it again; by hand, {}", first.held.order_to_restore()),
     );
-    failure.causes = left.iter().map(ToString::to_string).collect();
+    let of_others = settled.into_iter().filter(|outcome| outcome.now != Now::AsFound);
+    failure.causes = left.into_iter().chain(of_others).map(ToString::to_string).collect();
     Err(failure)
 }

@@ -3,14 +3,17 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
-        apply::{Consent, Done, apply_on, restore_from, status_from, verified},
+        apply::{Consent, Done, apply_on, not_applied, restore_from, status_from, to_hold, verified},
         plan::{HostPlan, State, plan_on},
     },
     job::host_journal::HostJournal,
 };
 use std::{fs, path::Path};
 use tempfile::TempDir;
-use tilemark_host::setting::{Form, Now, Setting, known::Root};
+use tilemark_host::{
+    HostError,
+    setting::{Form, Now, Setting, known::Root},
+};
 use tilemark_plan::profile::Profile;
 
 /// Values of a host, as they are before anything is applied.
@@ -183,8 +186,12 @@ fn a_half_applied_profile_is_restored_by_recover_and_by_the_next_who_applies() {
         if by_recover {
             assert_eq!(host.journal().restore_half().unwrap().len(), 3);
         } else {
-            host.apply(&[("ksm", "on")]).unwrap();
+            host.write("/sys/block/vda/queue/nr_requests", "33\n");
+            let done = host.apply(&[("ksm", "on")]).unwrap();
+            let [other] = &done.changed_by_others[..] else { panic!("{done:?}") };
+            assert!(other.contains("nr_requests") && other.contains("it is 33 now"), "{other}");
             restore_from(&host.journal()).unwrap();
+            host.write("/sys/block/vda/queue/nr_requests", "256\n");
         }
         host.is_as_before();
     }
@@ -302,6 +309,73 @@ fn a_journal_names_its_profile_even_where_a_setting_could_not_be_restored() {
     host.write("/proc/sys/vm/swappiness", "10");
     restore_from(&host.journal()).unwrap();
     host.is_as_before();
+}
+
+#[test]
+fn a_setting_whose_device_is_gone_does_not_keep_the_next_profile_away() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    fs::remove_dir_all(host.root().path("/sys/block/vda")).unwrap();
+    let restored = restore_from(&host.journal()).unwrap();
+    assert_eq!((restored.restored.len(), restored.changed_by_others.len()), (2, 0));
+    assert!(restored.gone[0].contains("nr_requests") && restored.gone[0].contains("gone"), "{restored:?}");
+    assert_eq!(status_from(&host.journal()).unwrap().profile, None);
+    host.apply(&[("ksm", "on")]).unwrap();
+}
+
+#[test]
+fn what_another_program_changed_is_named_beside_what_could_not_be_restored() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    host.write("/sys/block/vda/queue/nr_requests", "33\n");
+    let path = host.root().path("/proc/sys/vm/swappiness");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let failure = restore_from(&host.journal()).unwrap_err();
+    let [left, other] = &failure.causes[..] else { panic!("{failure:?}") };
+    assert!(left.contains("vm.swappiness") && other.contains("it is 33 now"), "{failure:?}");
+    assert!(failure.message.starts_with("1 setting could not"), "{failure:?}");
+}
+
+#[test]
+fn a_refused_profile_that_could_not_be_undone_is_not_called_unapplied() {
+    let host = Host::new();
+    let refused = || HostError::NoControlGroups;
+    let failure = not_applied(&host.journal(), refused());
+    assert_eq!(failure.code, FailureCode::HostUnfit);
+    assert!(failure.message.starts_with("nothing was applied: "), "{failure:?}");
+    // As the journal is left where a later setting is refused and an earlier one cannot be undone.
+    host.apply(&SOME).unwrap();
+    let files = host.folder.path().join("state/.host");
+    fs::rename(files.join("applied.json"), files.join("applying.json")).unwrap();
+    host.write("/proc/sys/vm/swappiness", "60\n");
+    let failure = not_applied(&host.journal(), refused());
+    assert_eq!(failure.code, FailureCode::NotRestored);
+    assert!(!failure.message.contains("nothing was applied"), "{failure:?}");
+    assert!(failure.message.contains("2 settings could not be restored"), "{failure:?}");
+    assert!(failure.causes.iter().any(|cause| cause.contains("nr_requests")), "{failure:?}");
+    let status = status_from(&host.journal()).unwrap();
+    assert_eq!((status.profile.as_deref(), status.in_part, status.settings.len()), (Some("test"), true, 3));
+    // Where it is all undone, the kernel's refusal is what counts.
+    host.journal().restore_half().unwrap();
+    assert_eq!(not_applied(&host.journal(), refused()).code, FailureCode::HostUnfit);
+    host.is_as_before();
+}
+
+#[test]
+fn what_has_its_value_already_is_held_too_since_a_service_may_set_it_back() {
+    let host = Host::new();
+    let guard = ("kernel.randomize_va_space", "2");
+    let held = |allow: &[String]| {
+        let plan = host.plan(&[&SOME[..], &[guard, ("?module.absent.x", "1")]].concat());
+        to_hold(&plan, allow).into_iter().map(|setting| setting.name).collect::<Vec<_>>()
+    };
+    let some = ["vm.swappiness", "net.ipv4.tcp_rmem", "thp", "block.vda.nr_requests"];
+    assert_eq!(held(&[]), some);
+    assert_eq!(held(&[guard.0.to_owned()]), [&some[..], &[guard.0]].concat());
+    let done = host.apply(&SOME).unwrap();
+    assert_eq!((done.changed.len(), done.as_wanted), (3, 1), "without such a service it is nobody's");
+    assert_eq!(host.journal().applied().unwrap().unwrap().held.len(), 3);
 }
 
 /// Prints how long the largest profile takes, on files. Run it with `cargo test -- --ignored --nocapture`.

@@ -99,6 +99,14 @@ impl HostJournal {
         self.in_file(APPLIED)
     }
 
+    /// What is applied in part in this boot: by a command that is at it, was killed, or could not restore it.
+    ///
+    /// # Errors
+    /// Where a journal cannot be read.
+    pub(crate) fn applied_in_part(&self) -> Result<Option<Applied>, HostError> {
+        self.in_file(APPLYING)
+    }
+
     fn in_file(&self, name: &str) -> Result<Option<Applied>, HostError> {
         let journal = self.journal(name);
         let Some(profile) = journal.owner()? else { return Ok(None) };

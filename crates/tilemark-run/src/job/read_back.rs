@@ -271,7 +271,7 @@ fn reading(held: &Held, said: Option<&Outcome>) -> Outcome {
         // It is as found, or was when the keeper ended: the next run holds it by now.
         (Now::AsFound, None) => Outcome { held: held.clone(), now, refused: None },
         (Now::AsFound | Now::Ours, Some(outcome)) => outcome.clone(),
-        (Now::Other(_) | Now::Unread(_), _) | (Now::Ours, None) => {
+        (Now::Other(_) | Now::Gone(_) | Now::Unread(_), _) | (Now::Ours, None) => {
             Outcome { held: held.clone(), now, refused: said.and_then(|outcome| outcome.refused.clone()) }
         }
     }
@@ -284,7 +284,8 @@ impl Found {
 
     fn judge(&mut self, outcome: Outcome) {
         match outcome.now {
-            Now::AsFound => {}
+            // With its device a value is gone, ours as well.
+            Now::AsFound | Now::Gone(_) => {}
             Now::Other(_) => self.changed_by_others.push(outcome.to_string()),
             Now::Ours | Now::Unread(_) => {
                 let remedy = format!(

@@ -86,6 +86,10 @@ fn done(done: &Done) -> String {
     lines.extend(done.left_out.iter().map(|why| format!("Left out: {why}.")));
     let fixed = done.immovable.iter();
     lines.extend(fixed.map(|vector| format!("Unchanged, because the kernel spreads it itself: {vector}.")));
+    let others = done.changed_by_others.iter();
+    lines.extend(
+        others.map(|setting| format!("Not restored, because another program changed it: {setting}.")),
+    );
     let as_wanted = done.as_wanted;
     lines.push(match done.changed.len() {
         0 => format!("Nothing had to be changed: {as_wanted} already had the value of `{}`.", done.profile),
@@ -126,6 +130,10 @@ fn restored(restored: &Restored) -> String {
     lines.extend(
         others.map(|setting| format!("Not restored, because another program changed it: {setting}.")),
     );
+    let gone = restored.gone.iter();
+    lines.extend(
+        gone.map(|setting| format!("Nothing to restore, because it does not exist any more: {setting}.")),
+    );
     lines.push(match (&restored.profile, lines.is_empty()) {
         (_, true) => "Nothing is applied.".to_owned(),
         (Some(profile), _) => format!("Restored what `{profile}` had changed."),
@@ -142,7 +150,11 @@ fn status(status: &Status) -> String {
             "This user has applied no profile. One that root applied: `sudo tilemark host status`.".to_owned()
         };
     };
-    let mut lines = vec![format!("The profile `{profile}` is applied:")];
+    let mut lines = vec![if status.in_part {
+        format!("The profile `{profile}` is being applied or restored, or a command left it in part:")
+    } else {
+        format!("The profile `{profile}` is applied:")
+    }];
     lines.extend(status.settings.iter().map(|setting| {
         let Changed { name, was, wanted, now, .. } = setting;
         format!("  {name}: {wanted}, before {} ({})", shown(was), now.in_words())

@@ -5,7 +5,7 @@ use super::{
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;
-use crate::setting::{Reach, Setting};
+use crate::setting::{Reach, Setting, reach::service};
 
 const SERVICE: &str = ".service";
 const STATES: Accepts = Accepts::OneOf(&["running", "stopped"]);
@@ -29,7 +29,7 @@ pub(super) const KNOWN: &[Known] = &[
         "irqbalance",
         "whether irqbalance runs, which moves interrupts between processors by their load",
         Danger::None,
-        |request| service(request, "irqbalance"),
+        |request| unit(request, "irqbalance"),
     ),
     guard("service.apparmor"),
     guard("service.auditd"),
@@ -58,12 +58,23 @@ pub(crate) fn unit_of(name: &str) -> String {
 }
 
 fn named(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    service(request, request.key.split_once('.').map_or(request.key, |(_, name)| name))
+    unit(request, request.key.split_once('.').map_or(request.key, |(_, name)| name))
 }
 
-fn service(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
+fn unit(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
     if !request.root.is_real() {
         return Err(request.absent("only a real host has services", LEAVE_OUT));
     }
-    request.readable(Reach::Service { unit: unit_of(name) })
+    let unit = unit_of(name);
+    let mut settings = request.readable(Reach::Service { unit: unit.clone() })?;
+    if request.value == service::STOPPED && settings[0].now()? == service::RUNNING {
+        let with =
+            service::stopped_with(&unit).map_err(|error| request.absent(error.to_string(), LEAVE_OUT))?;
+        let name = |unit: &str| format!("service.{}", unit.strip_suffix(SERVICE).unwrap_or(unit));
+        let held = with
+            .into_iter()
+            .map(|unit| Setting::by(name(&unit), Reach::Dependent { unit }, service::STOPPED));
+        settings.splice(..0, held);
+    }
+    Ok(settings)
 }

@@ -75,8 +75,8 @@ fn value_of(shown: &str, label: &str) -> Option<String> {
 fn virt_admin(daemon: &str, arguments: &[&str]) -> io::Result<String> {
     let mut command = Command::new("virt-admin");
     command.args(["--connect", &format!("{daemon}:///system")]).args(arguments);
-    let output =
-        command.output().map_err(|error| io::Error::new(error.kind(), format!("virt-admin: {error}")))?;
+    // Without the tool nothing is known of the limit: that is no daemon which has ended.
+    let output = command.output().map_err(|error| io::Error::other(format!("virt-admin: {error}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

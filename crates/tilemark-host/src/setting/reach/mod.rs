@@ -6,7 +6,7 @@ mod libvirt;
 mod limit;
 mod mount_option;
 mod partition;
-mod service;
+pub(super) mod service;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -44,6 +44,11 @@ pub enum Reach {
         /// Its unit.
         unit: String,
     },
+    /// A service that runs and that systemd stops with another one. It is held only to be restored, after that one, and never set.
+    Dependent {
+        /// Its unit.
+        unit: String,
+    },
     /// A limit of this process and of what it starts.
     Limit(Limit),
     /// A limit of libvirt's daemon.
@@ -72,7 +77,7 @@ impl Reach {
         match self {
             Self::File | Self::Vector | Self::Follower => fs::read_to_string(path),
             Self::Nic { device, value } => value.read(device),
-            Self::Service { unit } => service::read(unit),
+            Self::Service { unit } | Self::Dependent { unit } => service::read(unit),
             Self::Limit(limit) => Ok(limit.read()),
             Self::Libvirt(limit) => limit.read(),
             Self::MountOption { mount, option } => mount_option::read(mount, option),
@@ -85,7 +90,7 @@ impl Reach {
         match self {
             Self::File | Self::Vector | Self::Follower => write_existing(path, text),
             Self::Nic { device, value } => value.write(device, text),
-            Self::Service { unit } => service::write(unit, text),
+            Self::Service { unit } | Self::Dependent { unit } => service::write(unit, text),
             Self::Limit(limit) => limit.write(text),
             Self::Libvirt(limit) => limit.write(text),
             Self::MountOption { mount, option } => mount_option::write(mount, option, text),

@@ -21,18 +21,56 @@ pub(super) fn read(unit: &str) -> io::Result<String> {
 }
 
 /// Starts or stops it, and waits until that is done.
-pub(super) fn write(unit: &str, text: &str) -> io::Result<()> {
+pub(in crate::setting) fn write(unit: &str, text: &str) -> io::Result<()> {
     let verb = if text.trim() == RUNNING { "start" } else { "stop" };
     systemctl(&[verb, "--", unit]).map(drop)
 }
 
+/// Units that run and that systemd stops with this one: those that require it, are bound to it or are a part of it, and those that depend on
+/// them (systemd.unit(5)).
+pub(in crate::setting) fn stopped_with(unit: &str) -> io::Result<Vec<String>> {
+    let mut found = vec![unit.to_owned()];
+    let mut next = 0;
+    while let Some(unit) = found.get(next) {
+        let kinds = "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo";
+        let shown = systemctl(&["show", kinds, "--", unit])?;
+        let others = shown
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .flat_map(|(_, units)| units.split_whitespace());
+        for other in others {
+            if !found.iter().any(|known| known == other) && read(other).is_ok_and(|state| state == RUNNING) {
+                found.push(other.to_owned());
+            }
+        }
+        next += 1;
+    }
+    found.remove(0);
+    Ok(found)
+}
+
+/// A program that plays systemctl(1) in the tests of one thread.
+#[cfg(test)]
+type Systemctl = Box<dyn FnMut(&[&str]) -> io::Result<String>>;
+
+#[cfg(test)]
+thread_local! {
+    pub(in crate::setting) static SYSTEMCTL: std::cell::RefCell<Option<Systemctl>> = const { std::cell::RefCell::new(None) };
+}
+
 fn systemctl(arguments: &[&str]) -> io::Result<String> {
+    #[cfg(test)]
+    if let Some(played) = SYSTEMCTL.with_borrow_mut(|own| own.as_mut().map(|play| play(arguments))) {
+        return played;
+    }
     // As sd_booted(3) finds out.
     if !Path::new("/run/systemd/system").is_dir() {
         let why = "systemd does not run on this host";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    let output = Command::new("systemctl").args(arguments).output()?;
+    // Without the tool nothing is known of the unit: that is no unit which does not exist.
+    let failed = |error: io::Error| io::Error::other(format!("systemctl: {error}"));
+    let output = Command::new("systemctl").args(arguments).output().map_err(failed)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
