@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tilemark_sys::files::{read_trusted, replace_private};
 
-use super::Setting;
+use super::{Reach, Setting};
 use crate::error::HostError;
 
 /// A setting that is held at our value, with the text that it had before.
@@ -90,6 +90,10 @@ impl Held {
 
     /// Whether a value is one that our own write passes: whoever is killed in it leaves the kernel there.
     fn is_on_the_way(&self, value: &str) -> bool {
+        // A group with our name that was not there before is ours in any state.
+        if matches!(self.setting.reach, Reach::Partition { .. }) && self.found_value().is_empty() {
+            return true;
+        }
         let number = |text: &str| text.parse::<u64>().ok();
         let ends = number(&self.found_value()).zip(number(&self.setting.value));
         self.setting.is_set_in_steps()
@@ -598,6 +602,41 @@ mod tests {
         let no_device =
             Setting::by("ring", Reach::Nic { device: "gone0".into(), value: NicValue::RxRing }, "64");
         assert!(matches!(Held { setting: no_device, found: "32".into() }.now(), Now::Gone(_)));
+    }
+
+    /// The processors that a control group isolates, in a folder that plays the tree, held by a command that was killed in its write.
+    fn isolated_by_a_killed_command(files: &[(&str, &str)]) -> (Host, Outcome) {
+        let host = Host::with(&[]);
+        let group = host.folder.path().join("group");
+        let setting = Setting::by("cpuset.isolated", Reach::Partition { group: group.clone() }, "2-3");
+        host.journal().adopt(vec![Held { setting, found: String::new() }]).unwrap();
+        fs::create_dir(&group).unwrap();
+        files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
+        let outcome = host.journal().restore().unwrap().remove(0);
+        (host, outcome)
+    }
+
+    #[test]
+    fn a_group_of_isolated_processors_is_ours_at_every_moment_of_its_write() {
+        // After the folder was made. Where the tree does not give the controller yet, the group has none of its files.
+        let (host, outcome) = isolated_by_a_killed_command(&[]);
+        assert_eq!(outcome.now, Now::AsFound, "{outcome}");
+        assert!(!host.folder.path().join("group").exists());
+        // After the processors, and after a partition that the kernel refused. Here the files keep the folder: in a tree of control groups
+        // they go with it.
+        for (processors, partition) in [
+            ("2-3\n", "member\n"),
+            ("2-3\n", "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n"),
+            ("\n", "member\n"),
+        ] {
+            let files = [("cpuset.cpus", processors), ("cpuset.cpus.partition", partition)];
+            let (host, outcome) = isolated_by_a_killed_command(&files);
+            assert!(
+                outcome.now == Now::Ours && outcome.refused.is_some(),
+                "{partition}: it was left alone: {outcome}"
+            );
+            assert_eq!(host.journal().held().unwrap().len(), 1, "{partition}: the next who tries removes it");
+        }
     }
 
     /// A systemd whose services are in a map: each is running or not, and stops with some others. Stopping tuned sets a file back.

@@ -7,13 +7,19 @@ use std::path::Path;
 /// The controller that the tree has to give to the group.
 pub(in crate::setting) const CONTROLLER: &str = "cpuset";
 const ISOLATED: &str = "isolated";
+/// The state of a group that cannot have processors.
+const WITHOUT: &str = "without processors";
 
 /// The processors that are isolated now; nothing where the group does not exist.
 pub(super) fn read(group: &Path) -> io::Result<String> {
     if !group.is_dir() {
         return Ok(String::new());
     }
-    let state = fs::read_to_string(group.join("cpuset.cpus.partition"))?;
+    // A group has no such file where its tree does not give it the controller.
+    let state = match fs::read_to_string(group.join("cpuset.cpus.partition")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(WITHOUT.to_owned()),
+        read => read?,
+    };
     // `isolated invalid (reason)` isolates nothing, and names the reason.
     match state.trim() {
         ISOLATED => Ok(fs::read_to_string(group.join("cpuset.cpus"))?.trim().to_owned()),
