@@ -233,9 +233,14 @@ fn refuse_contradictions(settings: &mut Vec<Planned>) {
     while place < settings.len() {
         let (before, rest) = settings.split_at_mut(place);
         let this = &mut rest[0];
-        let first = before.iter().find(|other| is_same(other, this));
+        let first = before.iter_mut().find(|other| is_same(other, this));
         match first {
-            Some(first) if first.wanted == this.wanted => drop(settings.remove(place)),
+            Some(first) if first.wanted == this.wanted => {
+                // It may hold those of all devices of its line.
+                let more = std::mem::take(&mut this.followers);
+                first.followers.extend(more);
+                settings.remove(place);
+            }
             Some(first) => {
                 let message = format!(
                     "`{}` wants {} of {}, and `{}` wants {}",

@@ -378,6 +378,23 @@ fn what_has_its_value_already_is_held_too_since_a_service_may_set_it_back() {
     assert_eq!(host.journal().applied().unwrap().unwrap().held.len(), 3);
 }
 
+#[test]
+fn the_depth_of_each_queue_is_held_where_two_lines_name_its_scheduler() {
+    let host = Host::new();
+    host.write("/sys/block/vdb/queue/nr_requests", "128\n");
+    host.write("/sys/block/vdb/device/vendor", "0x1af4\n");
+    for device in ["vda", "vdb"] {
+        host.write(&format!("/sys/block/{device}/queue/scheduler"), "[none] mq-deadline\n");
+    }
+    let plan = host.plan(&[("block.vda.scheduler", "mq-deadline"), ("block.*.scheduler", "mq-deadline")]);
+    assert_eq!(plan.settings.len(), 2);
+    let mut depths: Vec<String> =
+        plan.changes().flat_map(|planned| &planned.followers).map(|depth| depth.name.clone()).collect();
+    depths.sort();
+    depths.dedup();
+    assert_eq!(depths, ["block.vda.nr_requests", "block.vdb.nr_requests"]);
+}
+
 /// Prints how long the largest profile takes, on files. Run it with `cargo test -- --ignored --nocapture`.
 #[test]
 #[ignore = "it prints times, and asserts none: `cargo xtask bench profile` runs it"]
