@@ -10,7 +10,10 @@ use std::{
 };
 use tilemark_host::{
     HostError,
-    setting::known::{self, Danger, Place, Root},
+    setting::{
+        Setting,
+        known::{self, Danger, Place, Root},
+    },
 };
 use tilemark_plan::{
     host_settings::{HostSettings, ProfileSettings},
@@ -46,6 +49,8 @@ pub struct SettingPart {
     pub now: Option<String>,
     /// The value that it is to have.
     pub wanted: String,
+    /// The same as it is set.
+    setting: Setting,
 }
 
 /// What a profile sets, for a plan. What makes the host easier to attack or may lose data is left out: it is set where it is named by its key.
@@ -123,7 +128,33 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
             parts,
         });
     }
+    plan.points.iter().try_for_each(|point| refuse_contradictions(&point.host, &planned))?;
     Ok(planned)
+}
+
+/// Refuses two keys that want two values of one file, such as a limit in bytes and as a ratio: whichever is set last would be in force.
+fn refuse_contradictions(host: &HostSettings, planned: &[PlannedSetting]) -> Result<(), Failure> {
+    let is_set = |found: &&PlannedSetting| host.setting.get(&found.key) == Some(&found.value);
+    let mut seen: Vec<(&PlannedSetting, &SettingPart)> = Vec::new();
+    for found in planned.iter().filter(is_set) {
+        for part in &found.parts {
+            let other = seen.iter().find(|(_, other)| other.setting.is_same_as(&part.setting));
+            if let Some((first, _)) = other.filter(|(_, other)| other.wanted != part.wanted) {
+                return Err(contradiction(first, found, part));
+            }
+            seen.push((found, part));
+        }
+    }
+    Ok(())
+}
+
+fn contradiction(first: &PlannedSetting, second: &PlannedSetting, part: &SettingPart) -> Failure {
+    let of = |planned: &PlannedSetting| format!("`host.setting.{}` = {}", planned.key, planned.value);
+    Failure::new(
+        FailureCode::BadInput,
+        format!("{} and {} contradict each other in {}", of(first), of(second), part.what),
+        "keep one of the two; one of a profile is left out by a profile of your own without it",
+    )
 }
 
 /// The points that set something, by side and by what varies.
@@ -143,15 +174,7 @@ fn unknown(error: &HostError) -> Failure {
 /// What a key and a value are on this host. What is in force in the network of a run is read in a network as the run will have: a new one,
 /// which only root can make.
 fn parts_of(key: &str, value: &str) -> Result<Vec<SettingPart>, HostError> {
-    let root = Root::real();
-    let parts = |is_known: bool| -> Result<Vec<SettingPart>, HostError> {
-        let part = |setting: tilemark_host::setting::Setting| SettingPart {
-            what: setting.to_string(),
-            now: setting.now().ok().filter(|_| is_known),
-            wanted: setting.value,
-        };
-        Ok(known::resolve(&root, key, value)?.into_iter().map(part).collect())
-    };
+    let parts = |is_known: bool| parts_on(&Root::real(), key, value, is_known);
     match known::find(key)?.place {
         Place::Host | Place::Process => parts(true),
         Place::RunNetwork => thread::scope(|scope| {
@@ -159,6 +182,18 @@ fn parts_of(key: &str, value: &str) -> Result<Vec<SettingPart>, HostError> {
             reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         }),
     }
+}
+
+/// The same on any host, with the values of now where those of a run are the same. What is only held to be restored is not set.
+fn parts_on(root: &Root, key: &str, value: &str, is_known: bool) -> Result<Vec<SettingPart>, HostError> {
+    let part = |setting: Setting| SettingPart {
+        what: setting.to_string(),
+        now: setting.now().ok().filter(|_| is_known),
+        wanted: setting.value.clone(),
+        setting,
+    };
+    let set = known::resolve(root, key, value)?.into_iter().filter(|setting| !setting.is_follower());
+    Ok(set.map(part).collect())
 }
 
 /// Refuses two sides that differ in settings of the host alone, where each value is the same on both.
@@ -258,4 +293,78 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     let found: BTreeSet<&str> = changed.filter_map(|part| part.now.as_deref()).collect();
     let found = (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "));
     Ok(Ok(ScreenedSetting { key: line.key, value, found, claim: line.effect.or(line.note) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const FILES: [(&str, &str); 6] = [
+        ("/proc/sys/vm/dirty_ratio", "20\n"),
+        ("/proc/sys/vm/dirty_bytes", "0\n"),
+        ("/sys/block/vda/queue/scheduler", "[none] mq-deadline\n"),
+        ("/sys/block/vda/queue/nr_requests", "256\n"),
+        ("/sys/block/vda/device/vendor", "0x1af4\n"),
+        ("/sys/devices/system/cpu/online", "0-3\n"),
+    ];
+
+    fn host() -> (TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        for (path, text) in FILES {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), text).unwrap();
+        }
+        (folder, root)
+    }
+
+    fn planned(root: &Root, key: &str, value: &str) -> PlannedSetting {
+        PlannedSetting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            on: String::new(),
+            place: "host",
+            danger: "none",
+            parts: parts_on(root, key, value, true).unwrap(),
+        }
+    }
+
+    fn checked(root: &Root, settings: &[(&str, &str)]) -> Result<(), Failure> {
+        let all: Vec<PlannedSetting> =
+            settings.iter().map(|(key, value)| planned(root, key, value)).collect();
+        let setting = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        refuse_contradictions(&HostSettings { setting, ..HostSettings::default() }, &all)
+    }
+
+    #[test]
+    fn two_keys_that_want_two_values_of_one_file_are_refused() {
+        let (_folder, root) = host();
+        for twice in [
+            [("vm.dirty_bytes", "100000000"), ("vm.dirty_ratio", "10")],
+            [("block.*.scheduler", "none"), ("block.vda.scheduler", "mq-deadline")],
+        ] {
+            let refused = checked(&root, &twice).unwrap_err();
+            assert_eq!(refused.code.exit_code(), 2);
+            assert!(twice.iter().all(|(key, _)| refused.message.contains(key)), "{refused:?}");
+        }
+        checked(&root, &[("block.*.scheduler", "none"), ("block.vda.scheduler", "none")]).unwrap();
+        checked(&root, &[("vm.dirty_ratio", "10")]).unwrap();
+        // Another side sets the other one.
+        let all = [planned(&root, "vm.dirty_bytes", "100000000"), planned(&root, "vm.dirty_ratio", "10")];
+        let one = HostSettings {
+            setting: [("vm.dirty_ratio".to_owned(), "10".to_owned())].into(),
+            ..HostSettings::default()
+        };
+        refuse_contradictions(&one, &all).unwrap();
+    }
+
+    #[test]
+    fn what_is_only_held_to_be_restored_is_no_part_of_what_is_set() {
+        let (_folder, root) = host();
+        let parts = planned(&root, "block.vda.scheduler", "mq-deadline").parts;
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        assert!(parts[0].what.contains("block.vda.scheduler"), "{parts:?}");
+    }
 }
