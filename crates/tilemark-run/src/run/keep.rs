@@ -5,6 +5,7 @@ use crate::{
     run::result::draw_to,
 };
 use std::path::Path;
+use tilemark_host::setting::known::{self, Place};
 use tilemark_plan::{
     plan::shell_word,
     profile::{PROFILE_SCHEMA, Profile, ProfileSetting},
@@ -13,7 +14,7 @@ use tilemark_record::{
     RecordError,
     result::{MeasureEffect, RunResult, Screening, SettingEffect, SettingOutcome},
 };
-use tilemark_sys::files::Place;
+use tilemark_sys::files;
 use tilemark_units::counted;
 
 /// Whether a profile can be written there, before anything is measured for hours.
@@ -22,7 +23,7 @@ use tilemark_units::counted;
 /// When a link of another user leads there, or its folder is not there.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
-    Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
+    files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
 }
 
 /// Writes the settings that paid as a profile, if any did. Returns what to do with it.
@@ -30,20 +31,49 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// When the file cannot be written.
 pub fn keep(result: &RunResult, path: &Path) -> Result<String, Failure> {
-    let Some(profile) = result.screening.as_ref().and_then(|found| profile(found, result)) else {
-        return Ok(format!("No setting is known to pay: {} was not written.", path.display()));
-    };
+    let Some(found) = &result.screening else { return Ok(not_written(path, &[])) };
+    let (profile, of_runs) = profile(found, &result.run, &result.scenario);
+    if profile.settings.is_empty() {
+        return Ok(not_written(path, &of_runs));
+    }
     draw_to(path, &profile.to_toml())?;
     Ok(format!(
-        "{} that paid: {}. `sudo tilemark host apply {}` applies them until `host restore`.",
+        "{} that paid: {}. `{}` applies them until `host restore`.{}",
         counted(profile.settings.len() as u64, "setting"),
         path.display(),
-        shell_word(&path.display().to_string())
+        command(&profile, path),
+        note_of(&of_runs)
     ))
 }
 
-fn profile(found: &Screening, result: &RunResult) -> Option<Profile> {
-    let source = format!("`tilemark host try`, run {}, by the profile {}", result.run, found.profile);
+fn not_written(path: &Path, of_runs: &[String]) -> String {
+    let what = if of_runs.is_empty() { "setting" } else { "setting of the whole host" };
+    format!("No {what} is known to pay: {} was not written.{}", path.display(), note_of(of_runs))
+}
+
+/// What paid in the network of a run: `host apply` would set it in the host's own.
+fn note_of(of_runs: &[String]) -> String {
+    if of_runs.is_empty() {
+        return String::new();
+    }
+    let keys = of_runs.join(", ");
+    format!(" Not in it, since they paid in the network of a run and the host has its own: {keys}.")
+}
+
+/// The command that applies all of a profile. A word without a slash would be the name of a profile inside the program.
+fn command(profile: &Profile, path: &Path) -> String {
+    let path = path.display().to_string();
+    let path = if path.contains('/') { path } else { format!("./{path}") };
+    let needs_consent =
+        |setting: &&ProfileSetting| known::find(&setting.key).is_ok_and(|known| known.danger.needs_consent());
+    let allow = profile.settings.iter().filter(needs_consent);
+    let allow: String = allow.map(|setting| format!(" --allow {}", shell_word(&setting.key))).collect();
+    format!("sudo tilemark host apply {} --yes{allow}", shell_word(&path))
+}
+
+/// What paid as a profile, and the keys of what paid in the network of a run.
+fn profile(found: &Screening, run: &str, scenario: &str) -> (Profile, Vec<String>) {
+    let source = format!("`tilemark host try`, run {run}, by the profile {}", found.profile);
     let setting = |paid: &SettingEffect| ProfileSetting {
         key: paid.key.clone(),
         value: Some(paid.value.clone()),
@@ -54,10 +84,14 @@ fn profile(found: &Screening, result: &RunResult) -> Option<Profile> {
         note: paid.found.as_ref().map(|found| format!("It was {found} before.")),
         optional: false,
     };
-    let settings: Vec<ProfileSetting> = found.of(SettingOutcome::Pays).map(setting).collect();
-    let about = format!("Settings that paid for the scenario {} on this host.", result.scenario);
-    let name = "paid-here".to_owned();
-    (!settings.is_empty()).then_some(Profile { schema: PROFILE_SCHEMA, name, about, source, settings })
+    let is_of_runs =
+        |paid: &&SettingEffect| known::find(&paid.key).is_ok_and(|known| known.place == Place::RunNetwork);
+    let (of_runs, of_host): (Vec<&SettingEffect>, Vec<&SettingEffect>) =
+        found.of(SettingOutcome::Pays).partition(is_of_runs);
+    let settings = of_host.into_iter().map(setting).collect();
+    let about = format!("Settings that paid for the scenario {scenario} on this host.");
+    let profile = Profile { schema: PROFILE_SCHEMA, name: "paid-here".to_owned(), about, source, settings };
+    (profile, of_runs.into_iter().map(|paid| paid.key.clone()).collect())
 }
 
 /// `throughput +5.1 % [4.0, 6.2], p99 -2.3 % [-8.1, 4.0]`.
@@ -70,4 +104,54 @@ fn effects(paid: &SettingEffect) -> String {
         Some(format!("{measure} {:+.1} %{interval}", 100.0 * change.value))
     };
     paid.effects().iter().filter_map(effect).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(keys: &[&str]) -> Screening {
+        let paid = |key: &&str| SettingEffect {
+            key: (*key).to_owned(),
+            value: "1".to_owned(),
+            found: None,
+            claim: None,
+            screened: Vec::new(),
+            confirmed: Vec::new(),
+            failures: Vec::new(),
+            outcome: SettingOutcome::Pays,
+        };
+        Screening {
+            profile: "current".to_owned(),
+            repeats: 4,
+            level: 0.05,
+            settings: keys.iter().map(paid).collect(),
+            together: Vec::new(),
+            together_of: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_command_that_is_named_applies_all_that_is_in_the_file() {
+        let found = found(&["vm.swappiness", "net.core.somaxconn", "kernel.randomize_va_space"]);
+        let (profile, of_runs) = profile(&found, "run-1", "web");
+        let keys: Vec<&str> = profile.settings.iter().map(|setting| setting.key.as_str()).collect();
+        assert_eq!(keys, ["vm.swappiness", "kernel.randomize_va_space"]);
+        assert!(note_of(&of_runs).contains("net.core.somaxconn"));
+        for (path, word) in
+            [("paid", "./paid"), ("paid.toml", "./paid.toml"), ("/srv/my paid", "'/srv/my paid'")]
+        {
+            assert_eq!(
+                command(&profile, Path::new(path)),
+                format!("sudo tilemark host apply {word} --yes --allow kernel.randomize_va_space")
+            );
+        }
+        assert!(not_written(Path::new("paid"), &of_runs).contains("net.core.somaxconn"));
+        // What is applied is found by the path.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("paid");
+        draw_to(&path, &profile.to_toml()).unwrap();
+        assert_eq!(crate::host::profile::read(path.to_str().unwrap()).unwrap(), profile);
+    }
 }
