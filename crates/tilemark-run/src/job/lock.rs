@@ -13,6 +13,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    fmt,
     fs::File,
     io::{Read, Seek, Write},
     path::{Path, PathBuf},
@@ -53,7 +54,8 @@ pub(crate) fn host_folder() -> PathBuf {
 fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
     let of_home = take(states, id, when_busy)?;
     let remedy = "check that it can be written, as root can on every usual host";
-    let of_host = take_in(host, &format!("{id} of {}", states.display()), when_busy, remedy)?;
+    let holder = Holder { id, home: Some(states) };
+    let of_host = take_in(host, holder, when_busy, remedy)?;
     Ok(vec![of_home, of_host])
 }
 
@@ -64,13 +66,41 @@ fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Resul
 pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failure> {
     take_in(
         states,
-        id,
+        Holder { id, home: None },
         when_busy,
         "check that the folder can be written, or set TILEMARK_HOME to one that can",
     )
 }
 
-fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
+/// Who takes a lock. The host's names the home too.
+struct Holder<'h> {
+    id: &'h str,
+    home: Option<&'h Path>,
+}
+
+impl fmt::Display for Holder<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.id)?;
+        self.home.map_or(Ok(()), |home| write!(out, "{OF}{}", home.display()))
+    }
+}
+
+/// Between a holder's name and its home.
+const OF: &str = " of ";
+
+/// What takes a lock and is no run: its name in the lock, and the command. None of them has `--wait`.
+const COMMANDS: [(&str, &str); 4] = [
+    ("host-apply", "tilemark host apply"),
+    ("host-restore", "tilemark host restore"),
+    ("image-remove", "tilemark image remove"),
+    ("recover", "tilemark recover"),
+];
+
+fn command(id: &str) -> Option<&'static str> {
+    COMMANDS.iter().find(|(own, _)| *own == id).map(|(_, command)| *command)
+}
+
+fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
     let path = folder.join("lock");
     let failed = |error| {
         let message = format!("cannot lock {}", path.display());
@@ -86,7 +116,7 @@ fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Re
             Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !interrupted() => {
                 thread::sleep(BETWEEN_TRIES);
             }
-            Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy)),
+            Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy, holder.id)),
             Err(error) => return Err(failed(error.into())),
         }
     }
@@ -97,12 +127,22 @@ fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Re
 /// How often one that waits looks again.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
-fn busy(file: &mut File, when_busy: WhenBusy) -> Failure {
+fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
     let mut holder = String::new();
     // Without its name the message is poorer, and still right.
     let _ = file.read_to_string(&mut holder);
-    let under_way = format!("the run {} is under way on this host", holder.trim());
+    let holder = holder.trim();
+    let (id, home) = holder.split_at(holder.find(OF).unwrap_or(holder.len()));
+    let under_way = match command(id) {
+        Some(command) => format!("`{command}`{home} is under way on this host"),
+        None => format!("the run {holder} is under way on this host"),
+    };
     match when_busy {
+        WhenBusy::Stop if command(asker).is_some() => Failure::new(
+            FailureCode::HostUnfit,
+            under_way,
+            "try again when it is over; `tilemark runs` lists the runs that are under way",
+        ),
         WhenBusy::Stop => Failure::new(
             FailureCode::HostUnfit,
             under_way,
@@ -130,6 +170,20 @@ mod tests {
         assert_eq!(failure.code.exit_code(), 3);
         drop(first);
         take(folder.path(), "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn a_command_that_is_no_run_is_named_and_has_a_remedy_that_it_knows() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
+        let _first = take_both(&one, &host, "host-apply", WhenBusy::Stop).unwrap();
+        let failure = take_both(&one, &host, "host-restore", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, "`tilemark host apply` is under way on this host");
+        assert!(!failure.remedy.contains("--wait"), "{failure:?}");
+        let failure = take_both(&other, &host, "a-run", WhenBusy::Stop).unwrap_err();
+        let named = format!("`tilemark host apply` of {} is under way on this host", one.display());
+        assert_eq!(failure.message, named);
+        assert!(failure.remedy.contains("--wait"), "{failure:?}");
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub struct Recovered {
     pub settings: Vec<String>,
     /// Settings that somebody else changed since a run did, in words: they are left alone.
     pub changed_by_others: Vec<String>,
+    /// Settings whose device or file does not exist any more, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
+    /// What could not be looked at, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_looked_at: Vec<String>,
 }
 
 /// Removes what dead keepers left.
@@ -61,10 +67,11 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     // Nothing was begun in these: they are no run that anybody knows.
     left.extend(StateFolder::half_made(&places.state).iter().flat_map(|state| state.take_away().left()));
     let mut outcomes = shared(places, &mut left);
-    outcomes.extend(half_applied(places, &mut left)?);
+    outcomes.extend(half_applied(places, &mut left, &mut recovered.not_looked_at)?);
     for outcome in outcomes {
         match outcome.now {
             Now::Other(_) => recovered.changed_by_others.push(outcome.to_string()),
+            Now::Gone(_) => recovered.gone.push(outcome.to_string()),
             _ if !outcome.is_settled() => left.push(outcome.to_string()),
             _ => recovered.settings.push(outcome.to_string()),
         }
@@ -125,13 +132,29 @@ fn shared(places: &Places, left: &mut Vec<String>) -> Vec<Outcome> {
 }
 
 /// Restores what a killed `host apply` had set in part. What one applied as a whole stays until `host restore`.
-fn half_applied(places: &Places, left: &mut Vec<String>) -> Result<Vec<Outcome>, Failure> {
+fn half_applied(
+    places: &Places,
+    left: &mut Vec<String>,
+    not_looked_at: &mut Vec<String>,
+) -> Result<Vec<Outcome>, Failure> {
     if !places.state.is_dir() {
         return Ok(Vec::new());
     }
     // One that is applying now holds the lock of measured runs.
-    let Ok(_lock) = take(&places.state, "recover", WhenBusy::Stop) else { return Ok(Vec::new()) };
+    let lock = take(&places.state, "recover", WhenBusy::Stop);
     let journal = HostJournal::of(&places.state).map_err(state_failed)?;
+    let _lock = match lock {
+        Ok(lock) => lock,
+        Err(busy) => {
+            let what = match journal.applied_in_part() {
+                Ok(None) => return Ok(Vec::new()),
+                Ok(Some(applied)) => format!("the profile `{}`, which is applied in part", applied.profile),
+                Err(error) => error.in_a_line(),
+            };
+            not_looked_at.push(format!("{what}: {}", busy.message));
+            return Ok(Vec::new());
+        }
+    };
     Ok(journal.restore_half().unwrap_or_else(|error| {
         left.push(error.in_a_line());
         Vec::new()
@@ -198,6 +221,34 @@ mod tests {
         assert!(!places.state.join("dead").exists());
         assert!(places.state.join("alive").exists());
         assert!(making.exists() && !half_made.exists());
+    }
+
+    #[test]
+    fn a_profile_applied_in_part_that_another_command_keeps_from_recover_is_named() {
+        if !rustix::process::geteuid().is_root() {
+            return crate::skipped("recover needs root");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let places = places_in(home.path());
+        let value = home.path().join("value");
+        fs::write(&value, "1\n").unwrap();
+        let journal = HostJournal::of(&places.state).unwrap();
+        let setting =
+            tilemark_host::setting::Setting::file("value", &value, tilemark_host::setting::Form::Whole, "2");
+        journal.apply("mine", std::slice::from_ref(&setting)).unwrap();
+        let journals = places.state.join(".host");
+        fs::rename(journals.join("applied.json"), journals.join("applying.json")).unwrap();
+        let run = take(&places.state, "a-run", WhenBusy::Stop).unwrap();
+        let recovered = recover(&places).unwrap();
+        let [named] = &recovered.not_looked_at[..] else { panic!("{recovered:?}") };
+        assert!(named.contains("`mine`") && named.contains("a-run"), "{named}");
+        drop(run);
+        let recovered = recover(&places).unwrap();
+        assert_eq!((recovered.settings.len(), recovered.not_looked_at.len()), (1, 0), "{recovered:?}");
+        assert_eq!(fs::read_to_string(&value).unwrap(), "1\n");
+        // With nothing applied in part there is nothing that could not be looked at.
+        let _run = take(&places.state, "a-run", WhenBusy::Stop).unwrap();
+        assert_eq!(recover(&places).unwrap().not_looked_at, Vec::<String>::new());
     }
 
     #[test]

@@ -40,6 +40,8 @@ const LICENCES: &str = concat!(
 
 /// Something of the host was left as another program set it.
 const NOT_RESTORED: u8 = 6;
+/// Something of the host keeps the command from its work.
+const HOST_UNFIT: u8 = 3;
 
 /// Whether a command counts Ctrl-C and ends in order. The broker hears of it by itself; all others have nothing to keep or to
 /// give back, and just end.
