@@ -13,7 +13,7 @@ use crate::{
     parse::GUESTS_MAX,
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{
-        Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, LoopKind, Measure, Net, QemuWishes, Role,
+        Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, Load, LoopKind, Measure, Net, QemuWishes, Role,
         Scenario, is_default,
     },
     screening::{Screened, Screening},
@@ -119,13 +119,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The command that does something else, such as `capacity`, with the same scenario, preset and settings.
+    /// The command that does something else, such as `capacity`, with the same scenario, preset and settings. Where the run needs other
+    /// machines or a bridge of the user's own it has `--site FILE`: a plan does not keep the path of the site file.
     pub fn command(&self, verb: &str) -> String {
         let scenario = if self.origin.is_empty() { &self.scenario.name } else { &self.origin };
         let mut words = vec!["tilemark".to_owned(), verb.to_owned(), scenario.clone()];
         words.extend(self.preset.iter().flat_map(|preset| ["--preset".to_owned(), preset.clone()]));
         let setting = |(key, value): (&String, &String)| ["--set".to_owned(), format!("{key}={value}")];
         words.extend(self.settings.iter().flat_map(setting));
+        let needs_site =
+            self.host.own_bridge.is_some() || self.scenario.load.iter().any(Load::is_from_clients);
+        words.extend(["--site", "FILE"].into_iter().filter(|_| needs_site).map(str::to_owned));
         words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 

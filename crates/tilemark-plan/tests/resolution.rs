@@ -864,6 +864,18 @@ fn a_command_names_the_scenario_as_it_was_asked_for_with_preset_and_settings() {
 }
 
 #[test]
+fn a_command_asks_for_the_site_file_where_the_run_cannot_be_without_one() {
+    let from_clients = TILE.replace("guest = \"web\"\n", "guest = \"web\"\nfrom = \"clients\"\n");
+    let plan = |text: &str, host: &HostSummary| {
+        resolve(&Draft::from_toml(text, "shop").unwrap(), &asked(), host).unwrap()
+    };
+    let plain = host(4, Bytes::from_gib(64));
+    assert_eq!(plan(TILE, &plain).command("run"), "tilemark run shop");
+    assert_eq!(plan(&from_clients, &plain).command("run"), "tilemark run shop --site FILE");
+    assert_eq!(plan(TILE, &with_addresses(100)).command("capacity"), "tilemark capacity shop --site FILE");
+}
+
+#[test]
 fn every_scenario_has_a_preset_that_fits_the_host() {
     let request = Request { preset: Some("host".to_owned()), ..asked() };
     let tiles = |threads, memory| -> Vec<u32> {
