@@ -32,6 +32,7 @@ mod settings;
 pub mod share;
 pub mod trust;
 mod unreadable;
+mod vary;
 pub mod workload;
 
 /// For `derive(JsonSchema)`: schemars' own, or without the feature `schema` one that derives nothing.

@@ -160,6 +160,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     check_limits(scenario, &mut say);
     crate::place::check_wishes(scenario, &mut say);
     crate::qemu_keys::check(scenario, &mut say);
+    crate::vary::check(scenario, &mut say);
     check_ladder(scenario, &mut say);
     check_measure(scenario, &mut say);
     let known: BTreeSet<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();

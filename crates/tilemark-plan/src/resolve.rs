@@ -18,6 +18,7 @@ use crate::{
     scenario::{Guest, ImageWish, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
     screening::{self, SETTINGS_MAX, Screened, Screening},
     seed::mixed,
+    vary,
     workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,6 +248,10 @@ struct Variant {
 }
 
 fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec<Variant>, Problems> {
+    let problems = request.sides.as_ref().map(|sides| vary::check_sides(scenario, sides)).unwrap_or_default();
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
     let none = BTreeMap::new();
     let sides: Vec<(Option<SideName>, &BTreeMap<String, String>)> = match &request.sides {
         None => vec![(None, &none)],
@@ -281,7 +286,11 @@ fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec
             });
         }
     }
-    Ok(variants)
+    let of_first_side = variants.iter().filter(|variant| variant.side == variants[0].side);
+    match vary::same(of_first_side.map(|variant| (&variant.vary, &variant.scenario))) {
+        Some(problem) => Err(problem.into()),
+        None => Ok(variants),
+    }
 }
 
 /// The parts of the scenario whose roles are measured alone and together.

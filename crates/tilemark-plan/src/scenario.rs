@@ -597,9 +597,10 @@ impl QemuWalls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// The dotted key that is set, such as `load.web-steady.rate`.
+    /// The dotted key that is set, such as `load.web-steady.rate`: one of `guest`, `load`, `gate`, `measure`, `place`, `qemu` and
+    /// `host.setting`, or `host.profile`. All others are the same in the whole plan. No key varies twice, nor do its parts.
     pub key: String,
-    /// Its values, in order.
+    /// Its values, in order, each once.
     pub values: Vec<serde_json::Value>,
 }
 

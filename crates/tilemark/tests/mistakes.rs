@@ -111,6 +111,11 @@ const OF_SCENARIOS: &[Mistake] = &[
         2,
         "both sides have the same settings",
     ),
+    (
+        "plan ab web --on native --b image=database",
+        2,
+        "side B sets `image`, which is the same in the whole plan",
+    ),
     ("plan ab web --on native --a wob=1", 2, "there is no key `wob`"),
     ("plan ab web --on emulated --b qemu.binary=/nowhere/qemu", 3, "looked for /nowhere/qemu"),
 ];
