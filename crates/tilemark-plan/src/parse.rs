@@ -1,7 +1,7 @@
 //! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
 
 use crate::{
-    check_limits::{ANSWER_MAX, check_document, check_limits, check_text},
+    check_limits::{ANSWER_MAX, LENGTH_MAX, check_document, check_limits, check_text},
     host_settings,
     problem::{Problem, Problems},
     resolve::HOST_PRESET,
@@ -13,6 +13,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use tilemark_units::Span;
 
 /// Guests that one bridge serves. It has 1,024 ports (Linux's BR_MAX_PORTS); some are kept for templates and a load's own
 /// device.
@@ -361,13 +362,41 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     if load.connections == 0 {
         say(format!("load `{name}` has no connection"), "write `connections = 1` or more");
     }
-    let (every, length) = (load.burst_every.get(), load.burst_length.get());
-    if load.arrival == Arrival::Bursts && (length.is_zero() || length > every) {
-        say(
-            format!("load `{name}`: a burst of {} every {}", load.burst_length, load.burst_every),
-            "make it shorter",
-        );
+    if load.arrival == Arrival::Bursts {
+        check_bursts(scenario, load, say);
     }
+}
+
+/// Whether a measurement has whole periods of bursts. With a part of one, what is asked would depend on which part, and could be nothing.
+fn check_bursts(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
+    let Load { name, burst_every, burst_length, .. } = load;
+    if burst_length.get().is_zero() || burst_length > burst_every {
+        say(
+            format!("load `{name}`: a burst of {burst_length} every {burst_every}"),
+            "write a `burst_length` above 0 and at most `burst_every`",
+        );
+        return;
+    }
+    let (every, length) = (burst_every.get().as_nanos(), scenario.measure.length);
+    let comes_in_bursts = load.rate.is_some() && load.work.facts().needs_rate();
+    if !comes_in_bursts || length.get().as_nanos().is_multiple_of(every) {
+        return;
+    }
+    let whole = whole_periods(*burst_every, length)
+        .map_or_else(String::new, |longer| format!("write `measure.length = \"{longer}\"`, or "));
+    say(
+        format!(
+            "load `{name}`: `measure.length = \"{length}\"` is not a whole number of periods of `burst_every = \"{burst_every}\"`"
+        ),
+        &format!("{whole}give a `burst_every` that divides `measure.length`"),
+    );
+}
+
+/// The least measurement that is as long as this one and has whole periods; it has whole seconds too. None where it would be longer
+/// than a measurement may be.
+fn whole_periods(every: Span, length: Span) -> Option<Span> {
+    let within = length.get().as_secs()..=LENGTH_MAX.get().as_secs();
+    within.map(Span::from_seconds).find(|span| span.get().as_nanos().is_multiple_of(every.get().as_nanos()))
 }
 
 /// What a guest can serve one of only: the one that sends the load, or the one that is loaded.

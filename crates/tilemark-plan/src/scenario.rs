@@ -323,7 +323,7 @@ pub struct Load {
     /// How the requests of an open loop are spread in time.
     #[serde(default)]
     pub arrival: Arrival,
-    /// With `arrival = "bursts"`: the period. A burst begins with each.
+    /// With `arrival = "bursts"`: the period. A burst begins with each, and `measure.length` is a whole number of them.
     #[serde(default = "default_burst_every")]
     pub burst_every: Span,
     /// With `arrival = "bursts"`: the first part of each period. All requests of the period come in it.

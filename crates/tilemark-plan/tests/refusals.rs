@@ -97,3 +97,39 @@ fn what_varies_has_values_also_for_a_search() {
     let search = Request { search: true, ..asked() };
     has(&said(&text(WEB, WEB_LOAD, rest), &search), &["`vary.x.values` is empty", "leave it out"]);
 }
+
+#[test]
+fn bursts_fit_the_measurement() {
+    let bursts = |keys: &str, length: &str| {
+        let load = format!("rate = \"500/s\"\narrival = \"bursts\"\n{keys}\n[load.web]");
+        reported(WEB, &load, &format!("[measure]\nlength = \"{length}\""))
+    };
+    for (keys, length, period, proposed) in [
+        ("burst_every = \"24h\"\nburst_length = \"1ms\"", "10s", "24h", "24h"),
+        ("burst_every = \"60s\"", "10s", "1m", "1m"),
+        ("", "12s", "5s", "15s"),
+        ("burst_every = \"1500ms\"", "10s", "1500ms", "12s"),
+    ] {
+        let (length_is, period_is) =
+            (format!("`measure.length = \"{length}\"`"), format!("`burst_every = \"{period}\"`"));
+        let remedy = format!("write `measure.length = \"{proposed}\"`");
+        has(&bursts(keys, length), &[&length_is, &period_is, &remedy]);
+    }
+    let too_long = bursts("burst_every = \"25h\"", "10s");
+    has(&too_long, &["`burst_every = \"25h\"`", "(give a `burst_every` that divides"]);
+    for (keys, length) in [("", "10s"), ("burst_every = \"2500ms\"", "10s"), ("burst_every = \"20s\"", "20s")]
+    {
+        assert_eq!(bursts(keys, length), "");
+    }
+    let closed = "loop = \"closed\"\narrival = \"bursts\"\n[load.web]";
+    assert_eq!(reported(WEB, closed, "[measure]\nlength = \"12s\""), "", "nothing comes in bursts");
+}
+
+#[test]
+fn a_burst_has_a_length_within_its_period() {
+    for length in ["0s", "6s"] {
+        let load = format!("rate = \"500/s\"\narrival = \"bursts\"\nburst_length = \"{length}\"\n[load.web]");
+        let report = reported(WEB, &load, "");
+        has(&report, &[&format!("a burst of {length} every 5s"), "above 0 and at most `burst_every`"]);
+    }
+}
