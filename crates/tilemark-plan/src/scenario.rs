@@ -409,7 +409,8 @@ fn default_search_limit() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// How long the load runs before the measurement. This time is not counted.
+    /// How long the load runs before the measurement. This time is not counted. Whole seconds with `load.sysbench`, and with a
+    /// `load.command` that uses `{total_seconds}`.
     pub warmup: Span,
     /// How long is measured, in whole seconds.
     pub length: Span,

@@ -133,3 +133,90 @@ fn a_burst_has_a_length_within_its_period() {
         has(&report, &[&format!("a burst of {length} every 5s"), "above 0 and at most `burst_every`"]);
     }
 }
+
+const DATABASE: &str = "role = \"database\"\nmemory = \"1GiB\"\n[[guest.disk]]\nsize = \"4GiB\"";
+
+/// The same limits are the engine's: see `tilemark-workloads`.
+#[test]
+fn a_store_is_asked_what_its_engine_can_ask() {
+    let store = |load: &str| reported(DATABASE, load, "");
+    for rate in ["200000/s", "0.0001/s"] {
+        let report = store(&format!("rate = \"{rate}\"\n[load.store]"));
+        has(&report, &["load `l` has a rate of", "orders", "0.001/s to 100000/s"]);
+    }
+    let report = store("loop = \"closed\"\n[load.store]\nthink_time = \"48h\"");
+    has(&report, &["`think_time` of 48h", "24h at most"]);
+    assert_eq!(store("rate = \"0.001/s\"\n[load.store]"), "");
+    assert_eq!(store("loop = \"closed\"\n[load.store]\nthink_time = \"24h\""), "");
+}
+
+#[test]
+fn the_files_of_a_web_server_fit_its_memory_together() {
+    let files = |sizes: &[&str]| {
+        let each = sizes.iter().map(|size| format!("{{ size = \"{size}\", weight = 1 }}"));
+        let list = each.collect::<Vec<_>>().join(", ");
+        reported(WEB, &format!("rate = \"1/s\"\n[load.web]\nfiles = [{list}]"), "")
+    };
+    has(&files(&["64MiB", "63MiB"]), &["files of 127MiB in all", "64MiB together"]);
+    assert_eq!(files(&["64MiB", "64MiB"]), "", "one file is made once");
+    assert_eq!(files(&["32MiB", "31MiB"]), "");
+}
+
+#[test]
+fn a_disk_holds_a_block() {
+    let disk = |size: &str, load: &str| {
+        reported(&format!("role = \"disk\"\n[[guest.disk]]\nsize = \"{size}\""), load, "")
+    };
+    for (size, block) in [("1MiB", "2MiB"), ("0B", "4KiB"), ("1B", "512B")] {
+        for load in ["rate = \"1/s\"\n[load.disk]", "[load.disk]\nsaturate = true"] {
+            let report = disk(size, &format!("{load}\nblock_size = \"{block}\""));
+            has(&report, &["a disk of guest `g` has", "`block_size` of", "larger disk"]);
+        }
+    }
+    assert_eq!(disk("1MiB", "rate = \"1/s\"\n[load.disk]\nblock_size = \"1MiB\""), "");
+}
+
+#[test]
+fn a_database_without_disks_fits_the_memory_of_its_guest() {
+    let small = "role = \"database\"\nmemory = \"256MiB\"";
+    let report = reported(small, "loop = \"closed\"\n[load.store]\ndata = \"100GB\"", "");
+    has(&report, &["100000 MB of data", "guest `g` has no disk and 256MiB of memory", "lower `data`"]);
+    let report = reported(small, "rate = \"1/s\"\n[load.sysbench]\nrows = 100000000", "");
+    has(&report, &["20000 MB of data", "256MiB of memory", "lower `rows`"]);
+    assert_eq!(reported(small, "loop = \"closed\"\n[load.store]", ""), "");
+    assert_eq!(reported(small, "rate = \"1/s\"\n[load.sysbench]", ""), "");
+    let own = format!("{small}\nfrom = \"disk.raw\"");
+    let report = reported(&own, "loop = \"closed\"\n[load.store]\ndata = \"1GB\"", "");
+    assert!(!report.contains("has no disk"), "{report}");
+}
+
+#[test]
+fn programs_that_count_whole_seconds_have_a_warm_up_of_whole_seconds() {
+    let measure = "[measure]\nwarmup = \"1500ms\"";
+    let whole = "[measure]\nwarmup = \"2s\"";
+    let words = ["`measure.warmup = \"1500ms\"`", "load `l`", "whole seconds"];
+    let sysbench = "rate = \"1/s\"\n[load.sysbench]";
+    has(&reported(DATABASE, sysbench, measure), &words);
+    let command = "[load.command]\nrun = [\"a\", \"--time={total_seconds}\"]\nrate = '([0-9]+)'";
+    has(&reported("role = \"idle\"", command, measure), &words);
+    assert_eq!(reported(DATABASE, sysbench, whole), "");
+    assert_eq!(reported(DATABASE, sysbench, "[measure]\nwarmup = \"0s\""), "");
+    assert_eq!(reported("role = \"idle\"", command, whole), "");
+    // It does not see the warm-up.
+    assert_eq!(reported("role = \"idle\"", &command.replace("total_", ""), measure), "");
+    assert_eq!(reported(WEB, WEB_LOAD, measure), "");
+}
+
+#[test]
+fn fio_mixes_by_whole_per_cents() {
+    let disk = "role = \"disk\"\n[[guest.disk]]\nsize = \"64MiB\"";
+    let reads = |reads: &str, load: &str| reported(disk, &format!("{load}reads = \"{reads}\""), "");
+    for flat_out in ["[load.disk]\nsaturate = true\n", "loop = \"closed\"\n[load.disk]\n"] {
+        has(&reads("0.3%", flat_out), &["`reads = \"0.3%\"`", "whole per cents", "\"1%\""]);
+        has(&reads("99.7%", flat_out), &["`reads = \"99.7%\"`", "\"99%\""]);
+        for whole in ["0%", "7%", "29%", "57%", "100%"] {
+            assert_eq!(reads(whole, flat_out), "", "{whole}");
+        }
+    }
+    assert_eq!(reads("0.3%", "rate = \"1/s\"\n[load.disk]\n"), "", "at a rate any share is drawn");
+}

@@ -99,6 +99,9 @@ impl Demand {
     /// The longest time of anything: each client counts its orders by second.
     pub const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+    /// Orders a second that clients can begin.
+    pub const RATES: RangeInclusive<f64> = 0.001..=100_000.0;
+
     /// Says what cannot be done.
     pub fn check(&self) -> Result<(), StoreError> {
         let window = self.window.unwrap_or(self.measure);
@@ -157,7 +160,7 @@ impl Demand {
             ),
             Pace::Open { orders_per_second: rate, .. } => within(
                 "the rate must be 0.001 to 100000 orders a second",
-                0.001..=100_000.0,
+                Self::RATES,
                 rate,
                 rate.to_string(),
             ),

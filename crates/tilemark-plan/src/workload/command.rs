@@ -1,6 +1,6 @@
 //! `command`: a program of the user's own.
 
-use super::{Alone, At, Facts, InFlight, Place, Say};
+use super::{Alone, At, Facts, InFlight, Place, Say, check_whole_warmup};
 use crate::JsonSchema;
 use crate::image_needs::{FIO, Program, SYSBENCH};
 use crate::scenario::{Guest, Load, Measure, Role};
@@ -244,11 +244,14 @@ impl Facts for CommandParameters {
         true
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         let name = &load.name;
         self.check_run(name, say);
         self.check_patterns(name, say);
         self.check_files(name, say);
+        if self.run.iter().any(|word| word.contains("{total_seconds}")) {
+            check_whole_warmup(name, "its command (`{total_seconds}`)", measure, say);
+        }
         if load.rate.is_some() {
             say(
                 format!("load `{name}` has a rate, and its command decides by itself what it does when"),

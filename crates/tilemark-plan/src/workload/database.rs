@@ -51,6 +51,8 @@ pub(super) const FRAMES_EACH: u64 = 1_000;
 /// Room on the database's disk for each byte of CSV. Loaded with all keys, 400 MB of CSV were 1.8 times as much in MariaDB and
 /// 2.2 times in PostgreSQL; the rest is for sorting while keys are made and for the orders of a long run.
 const ROOM_FOR_DATA: u64 = 3;
+/// What files there are for each byte of CSV, at the least: see [`ROOM_FOR_DATA`].
+const FILES_FOR_DATA: u64 = 2;
 /// What a database takes there without any row.
 const ROOM_FOR_SERVER: Bytes = Bytes::from_mib(256);
 /// What a file system takes of the disk of a log.
@@ -77,12 +79,28 @@ pub(super) fn check_database_fits(
     let for_data = Bytes::new(data.size.get().saturating_mul(ROOM_FOR_DATA)) + ROOM_FOR_SERVER;
     let for_log = room_for_log(database, guest.memory);
     match guest.disk.as_slice() {
-        [] => {}
+        [] => check_memory_fits(data, guest, say),
         [both] => check_data_fits(data, guest, (both, for_data + for_log), say),
         [first, second, ..] => {
             check_data_fits(data, guest, (first, for_data), say);
             check_log_fits(guest, (second, for_log), say);
         }
+    }
+}
+
+/// Without disks its files are in the file system of the guest's memory, which the kernel lets have a half of it (tmpfs). A guest that boots
+/// from a disk of the user's own has them there.
+fn check_memory_fits(data: &Data<'_>, guest: &Guest, say: &mut Say<'_>) {
+    let needed = Bytes::new(data.size.get().saturating_mul(FILES_FOR_DATA));
+    if guest.from.is_none() && needed.get() > guest.memory.get() / 2 {
+        let (load, guest_name, memory) = (&data.load.name, &guest.name, guest.memory);
+        let message = format!(
+            "load `{load}` has {} MB of data, and guest `{guest_name}` has no disk and {memory} of memory: the database's files are about {}, \
+             and half of the memory is theirs at most",
+            data.size.get() / 1_000_000,
+            needed.rounded()
+        );
+        say(message, &format!("add a `[[guest.disk]]`, or lower `{}`", data.key));
     }
 }
 

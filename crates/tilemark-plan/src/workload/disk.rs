@@ -21,7 +21,7 @@ pub struct DiskParameters {
     pub block_size: Bytes,
     /// Requests under way on each disk.
     pub depth: u32,
-    /// Part of the requests that read; the others write.
+    /// Part of the requests that read; the others write. Whole per cents where fio makes them.
     pub reads: Fraction,
     /// As fast as the disk goes, instead of at the load's `rate`.
     pub saturate: bool,
@@ -35,6 +35,26 @@ impl Default for DiskParameters {
             reads: Fraction::new(0.5).expect("a half is a part of a whole"),
             saturate: false,
         }
+    }
+}
+
+impl DiskParameters {
+    /// fio takes the share of reads as a whole number of hundredths (`rwmixread`).
+    fn check_share(&self, load: &Load, say: &mut Say<'_>) {
+        /// What the number of a share in binary lies beside it.
+        const ROUNDING: f64 = 1e-9;
+        let hundredths = self.reads.get() * 100.0;
+        let is_flat_out = self.saturate || load.loop_kind == LoopKind::Closed;
+        if !is_flat_out || (hundredths - hundredths.round()).abs() < ROUNDING {
+            return;
+        }
+        let (name, reads, near) = (&load.name, self.reads, hundredths.round().clamp(1.0, 99.0));
+        say(
+            format!(
+                "load `{name}` has `reads = \"{reads}\"`, and flat out fio mixes reads and writes by whole per cents"
+            ),
+            &format!("write whole per cents, such as `reads = \"{near}%\"`, or give the load a `rate`"),
+        );
     }
 }
 
@@ -83,6 +103,17 @@ impl Facts for DiskParameters {
         if disks > DISKS_MAX {
             say(format!("guest `{}` has {disks} disks", guest.name), "give it at most 25");
         }
+        if let Some(disk) = guest.disk.iter().find(|disk| disk.size < self.block_size) {
+            let (size, block) = (disk.size, self.block_size);
+            say(
+                format!(
+                    "a disk of guest `{}` has {size}, and load `{name}` has a `block_size` of {block}",
+                    guest.name
+                ),
+                "give the guest a larger disk (`size`), or lower `block_size`",
+            );
+        }
+        self.check_share(load, say);
         let under_way = u64::from(self.depth) * disks as u64;
         if load.loop_kind == LoopKind::Open && !self.saturate && under_way > UNDER_WAY_MAX {
             let message = format!("load `{name}` may have {under_way} requests under way at its rate");

@@ -260,6 +260,20 @@ pub trait Facts {
 /// Takes a message and a remedy.
 pub type Say<'a> = dyn FnMut(String, &str) + 'a;
 
+/// Reports a warm-up that a program which counts whole seconds cannot know: its seconds would not be ours. The measured time has whole
+/// seconds always.
+pub(crate) fn check_whole_warmup(load: &str, program: &str, measure: &Measure, say: &mut Say<'_>) {
+    let warmup = measure.warmup;
+    if warmup.get().subsec_nanos() != 0 {
+        say(
+            format!(
+                "`measure.warmup = \"{warmup}\"` is not a whole number of seconds, and {program} of load `{load}` counts whole seconds"
+            ),
+            "write whole seconds, such as `2s`",
+        );
+    }
+}
+
 /// Where a load runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {

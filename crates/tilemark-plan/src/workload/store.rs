@@ -8,6 +8,7 @@ use crate::JsonSchema;
 use crate::image_needs::Program;
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use tilemark_units::{Bytes, Span};
 
 /// For role `database`: customers of an online store log in, look around and buy; afterwards the database is audited.
@@ -31,7 +32,7 @@ pub struct StoreParameters {
     pub data: Bytes,
     /// Customers at the same time, each with a connection.
     pub clients: u32,
-    /// Mean pause between the orders of a customer; in a closed loop only.
+    /// Mean pause between the orders of a customer, at most `24h`; in a closed loop only.
     pub think_time: Span,
     /// Whether the customers' connections use TLS (1.3): the guest's database makes a certificate when it starts, and any is
     /// accepted.
@@ -39,6 +40,13 @@ pub struct StoreParameters {
     /// Length of the steady window that the report shows beside the whole measured time: its last seconds, at most
     /// `measure.length`, in whole seconds. Default: all seconds after the load had settled.
     pub window: Option<Span>,
+}
+
+impl StoreParameters {
+    /// Orders a second that customers can come at.
+    pub const RATES: RangeInclusive<f64> = 0.001..=100_000.0;
+    /// The longest mean pause of a customer.
+    pub const THINK_TIME_MAX: Span = Span::from_seconds(24 * 3600);
 }
 
 impl Default for StoreParameters {
@@ -96,6 +104,16 @@ impl Facts for StoreParameters {
         if load.loop_kind == LoopKind::Open && !self.think_time.get().is_zero() {
             let message = format!("load `{name}` has a rate and a `think_time` of {}", self.think_time);
             say(message, "leave one out: customers who come at a rate do not wait for their previous order");
+        }
+        let rate = load.rate.map(|rate| rate.get()).filter(|_| load.loop_kind == LoopKind::Open);
+        if let Some(rate) = rate.filter(|rate| *rate > 0.0 && !Self::RATES.contains(rate)) {
+            let (least, most) = (Self::RATES.start(), Self::RATES.end());
+            let message = format!("load `{name}` has a rate of {rate} orders a second");
+            say(message, &format!("use {least}/s to {most}/s"));
+        }
+        if self.think_time > Self::THINK_TIME_MAX {
+            let message = format!("load `{name}` has a `think_time` of {}", self.think_time);
+            say(message, "use 24h at most");
         }
         if let Some(window) = self.window {
             let time = window.get();

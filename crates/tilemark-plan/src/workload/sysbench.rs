@@ -1,7 +1,7 @@
 //! `sysbench`: Debian's sysbench inside a database guest.
 
 use super::{
-    Alone, At, Facts, InFlight, Place, Say, StoreDatabase,
+    Alone, At, Facts, InFlight, Place, Say, StoreDatabase, check_whole_warmup,
     database::{CLIENTS_MAX, Data, check_database_fits},
 };
 use crate::JsonSchema;
@@ -71,7 +71,7 @@ impl Facts for SysbenchParameters {
         0
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         let name = &load.name;
         let SysbenchParameters { tables, rows, threads } = *self;
         for (what, count, most) in
@@ -90,6 +90,7 @@ impl Facts for SysbenchParameters {
                 "write a whole number such as `rate = \"100/s\"` and `arrival = \"poisson\"`, or `loop = \"closed\"`",
             );
         }
+        check_whole_warmup(name, "sysbench", measure, say);
         let data = Data { load, size: self.bytes(), key: "rows" };
         check_database_fits(StoreDatabase::Mariadb, &data, guest, say);
     }

@@ -169,6 +169,9 @@ impl WebRequest {
 }
 
 impl WebParameters {
+    /// Files of our own service together, each size once: they are held in memory at both ends. A guest of 256 MiB holds these and more.
+    pub const FILES_MAX: Bytes = Bytes::from_mib(64);
+
     /// Whether it asks a server of the user's own.
     pub fn is_own_server(&self) -> bool {
         self.path.is_some() || !self.request.is_empty() || self.request_file.is_some()

@@ -1,13 +1,13 @@
 //! What a load `web` cannot ask.
 
 use super::{Say, WebParameters, WebRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::Bytes;
 
 /// Sizes of files in one mix.
 const FILES_MAX: usize = 1_000;
 /// One file: it is made in the guest's memory, and read into ours.
-const FILE_MAX: Bytes = Bytes::from_mib(64);
+const FILE_MAX: Bytes = WebParameters::FILES_MAX;
 /// Requests of one load.
 const REQUESTS_MAX: usize = 10_000;
 /// A path or a header: as much as servers take of a request line.
@@ -77,6 +77,14 @@ fn check_files(web: &WebParameters, name: &str, say: &mut Say<'_>) {
     }
     if let Some(file) = web.files.iter().find(|file| file.size > FILE_MAX) {
         say(format!("load `{name}` asks for a file of {}", file.size), "use files of 64MiB at most");
+    }
+    let sizes: BTreeSet<Bytes> = web.files.iter().map(|file| file.size).collect();
+    let all = sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(size.get()));
+    if sizes.iter().all(|size| *size <= FILE_MAX) && all > WebParameters::FILES_MAX.get() {
+        say(
+            format!("load `{name}` asks for files of {} in all", Bytes::new(all)),
+            "use files of 64MiB together at most: the guest keeps them in its memory",
+        );
     }
     if web.files.iter().all(|file| file.weight == 0) {
         say(format!("load `{name}` asks for no file"), "give a file a `weight` of 1 or more");

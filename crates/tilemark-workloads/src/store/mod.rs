@@ -302,6 +302,13 @@ fn told_errors(result: &LoadResult) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// A plan accepts what the engine can do: the crate of the plan does not know the engine's.
+    #[test]
+    fn limits_of_a_plan_are_the_engine_s() {
+        assert_eq!(StoreParameters::RATES, Demand::RATES);
+        assert_eq!(StoreParameters::THINK_TIME_MAX.get(), Demand::TIME_MAX);
+    }
+
     #[test]
     fn one_client_that_fills_its_processor_shows_beside_idle_ones() {
         let start = Instant::now();

@@ -9,8 +9,6 @@ use tilemark_plan::workload::WebParameters;
 pub const PORT: u16 = 80;
 /// The program.
 pub const NGINX: &str = "/usr/sbin/nginx";
-/// Bodies are held in memory at both ends: a guest of 256 MiB holds these and more.
-const FILES_BYTES_MAX: u64 = 64 << 20;
 
 /// One file that the service must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +46,9 @@ pub(super) fn sizes(parameters: &WebParameters) -> Result<Vec<u64>, WorkloadErro
     let sizes: std::collections::BTreeSet<u64> =
         parameters.files.iter().map(|file| file.size.get()).collect();
     let bytes = sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
-    if bytes > FILES_BYTES_MAX {
-        return Err(WorkloadError::FilesTooLarge { bytes, limit: FILES_BYTES_MAX });
+    let limit = WebParameters::FILES_MAX.get();
+    if bytes > limit {
+        return Err(WorkloadError::FilesTooLarge { bytes, limit });
     }
     Ok(sizes.into_iter().collect())
 }
