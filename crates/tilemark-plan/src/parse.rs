@@ -36,6 +36,9 @@ impl Draft {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             Problem::new(not_toml(text, origin, &error), "correct the line that is named")
         })?;
+        if let Some(message) = settings::not_finite(&toml::Value::Table(table.clone()), "") {
+            return Err(Problem::new(format!("{origin}: {message}"), settings::FINITE).into());
+        }
         let mut document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
@@ -90,9 +93,15 @@ impl Draft {
         settings: &BTreeMap<String, String>,
     ) -> Result<(), Problems> {
         self.typed.extend(settings.keys().map(|key| (key.clone(), flag)));
-        let failed =
-            settings.iter().filter_map(|(key, text)| self.set(key, settings::value_of_flag(text)).err());
-        let problems: Vec<Problem> = failed.flat_map(|problems| problems.0).collect();
+        let mut problems = Vec::new();
+        for (key, text) in settings {
+            match settings::value_of_flag(key, text) {
+                Ok(value) => {
+                    problems.extend(self.set(key, value).err().into_iter().flat_map(|found| found.0))
+                }
+                Err(message) => problems.push(Problem::new(message, settings::FINITE)),
+            }
+        }
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 

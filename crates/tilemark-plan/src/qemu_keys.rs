@@ -105,13 +105,15 @@ fn check_devices(guest: &Guest, say: &mut Say<'_>) {
             "write `aio = \"threads\"`, or `cache = \"none\"`",
         );
     }
-    if net.queues == 0 || net.queues > QUEUES_MAX.min(*vcpus) {
+    // A guest without a processor is reported as such.
+    let most = QUEUES_MAX.min((*vcpus).max(1));
+    if !(1..=most).contains(&net.queues) {
         say(
             format!(
                 "guest `{name}`: `net.queues = {}`, and a guest with {} uses 1 to {}",
                 net.queues,
                 counted(*vcpus, "processor"),
-                QUEUES_MAX.min(*vcpus)
+                most
             ),
             "write fewer queues, or more `vcpus`",
         );

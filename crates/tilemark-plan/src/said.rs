@@ -120,9 +120,11 @@ fn distance(one: &str, other: &str) -> usize {
 /// An example of a value that is longer is none.
 const EXAMPLE_MAX: usize = 100;
 
-/// A right value of a key, as `rate = "500/s"`, from a scenario inside the program. Steps of lists are numbers.
+/// A right value of a key, as `rate = "500/s"`, from a scenario inside the program. Steps of lists are numbers; an item of a list has no
+/// key that it could be written with.
 pub(crate) fn example(way: &[String]) -> Option<String> {
-    Some(format!("{} = {}", way.last()?, right_values(way).min_by_key(String::len)?))
+    let key = way.last().filter(|step| step.parse::<usize>().is_err())?;
+    Some(format!("{key} = {}", right_values(way).min_by_key(String::len)?))
 }
 
 /// The unit that most scenarios inside the program give a key's values, as `/s` of `rate = "500/s"`. Nothing where they have none.
@@ -215,6 +217,7 @@ mod tests {
         assert!(example(&way(&["load", "0", "rate"])).unwrap().starts_with("rate = \""));
         assert!(example(&way(&["ladder"])).unwrap().starts_with("ladder = { tiles = ["));
         assert_eq!(example(&way(&["wob"])), None);
+        assert_eq!(example(&way(&["load", "0"])), None, "`0 = …` is no key");
     }
 
     #[test]

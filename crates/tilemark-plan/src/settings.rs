@@ -7,11 +7,36 @@ use crate::host_settings;
 use serde_json::Value;
 
 /// Reads the value of a `KEY=VALUE` flag: a number, a boolean, a list or an inline table as TOML writes
-/// it, and any other text as itself.
-pub(crate) fn value_of_flag(text: &str) -> Value {
+/// it, and any other text as itself. The error names a number in it that is not finite.
+pub(crate) fn value_of_flag(key: &str, text: &str) -> Result<Value, String> {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
-    value.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| Value::String(text.to_owned()))
+    if let Some(message) = value.as_ref().and_then(|value| not_finite(value, key)) {
+        return Err(message);
+    }
+    let value = value.and_then(|value| serde_json::to_value(value).ok());
+    Ok(value.unwrap_or_else(|| Value::String(text.to_owned())))
+}
+
+/// What to write in place of a number that is not finite.
+pub(crate) const FINITE: &str = "write a finite number, or a text in quotes";
+
+/// Names the first number in a value that is not finite, such as `nan`: JSON has none, so it would be read as nothing. `at` is the
+/// value's own key; guests and loads are named.
+pub(crate) fn not_finite(value: &toml::Value, at: &str) -> Option<String> {
+    let below = |step: &str| if at.is_empty() { step.to_owned() } else { format!("{at}.{step}") };
+    match value {
+        toml::Value::Float(number) if !number.is_finite() => {
+            // As TOML writes it; Rust would write `NaN`.
+            Some(format!("`{at}` is {value}"))
+        }
+        toml::Value::Table(table) => table.iter().find_map(|(key, value)| not_finite(value, &below(key))),
+        toml::Value::Array(items) => items.iter().enumerate().find_map(|(place, item)| {
+            let name = item.get("name").and_then(toml::Value::as_str);
+            not_finite(item, &below(name.unwrap_or(&place.to_string())))
+        }),
+        _ => None,
+    }
 }
 
 /// Parts of a key; the format needs 6. Each makes a table inside another.
@@ -132,9 +157,10 @@ mod tests {
 
     #[test]
     fn flags_are_read_as_toml_where_they_are_toml() {
-        assert_eq!(value_of_flag("3"), json!(3));
-        assert_eq!(value_of_flag("[1, 2]"), json!([1, 2]));
-        assert_eq!(value_of_flag("50ms"), json!("50ms"));
-        assert_eq!(value_of_flag("\"a b\""), json!("a b"));
+        let value = |text| value_of_flag("key", text).unwrap();
+        assert_eq!(value("3"), json!(3));
+        assert_eq!(value("[1, 2]"), json!([1, 2]));
+        assert_eq!(value("50ms"), json!("50ms"));
+        assert_eq!(value("\"a b\""), json!("a b"));
     }
 }

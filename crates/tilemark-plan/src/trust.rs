@@ -188,7 +188,7 @@ pub fn not_typed(
 fn document_of(flags: &BTreeMap<String, String>) -> Value {
     let mut document = json!({});
     for (key, text) in flags {
-        let _ = settings::set(&mut document, key, settings::value_of_flag(text));
+        let _ = settings::value_of_flag(key, text).and_then(|value| settings::set(&mut document, key, value));
     }
     document
 }

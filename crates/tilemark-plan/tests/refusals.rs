@@ -220,3 +220,32 @@ fn fio_mixes_by_whole_per_cents() {
     }
     assert_eq!(reads("0.3%", "rate = \"1/s\"\n[load.disk]\n"), "", "at a rate any share is drawn");
 }
+
+#[test]
+fn a_load_without_a_workload_is_shown_no_other_load_as_an_example() {
+    for load in ["rate = \"1/s\"", "rate = \"1/s\"\nweb = {}\ndisk = {}"] {
+        let report = reported(WEB, load, "");
+        has(
+            &report,
+            &["`load.l`: what is asked must be given once: exactly one of `web`", "docs/scenarios.md"],
+        );
+        assert!(!report.contains("write it like"), "{report}");
+    }
+}
+
+#[test]
+fn a_number_that_is_none_is_named() {
+    for number in ["nan", "-inf"] {
+        let load = format!("rate = \"1/s\"\nconnections = {number}\n[load.web]");
+        has(&reported(WEB, &load, ""), &[&format!("`load.l.connections` is {number}"), "finite number"]);
+        let settings = [("load.l.web".to_owned(), format!("{{ a = {number} }}"))].into();
+        let report = said(&text(WEB, WEB_LOAD, ""), &Request { settings, ..asked() });
+        has(&report, &[&format!("`load.l.web.a` is {number}"), "finite number"]);
+    }
+}
+
+#[test]
+fn a_guest_without_a_processor_is_reported_once() {
+    let report = reported("role = \"web\"\nvcpus = 0", WEB_LOAD, "");
+    assert_eq!(report, "guest `g` has no processor (write `vcpus = 1` or more)");
+}
