@@ -44,6 +44,13 @@ struct Schedule {
 }
 
 impl Schedule {
+    /// That of a load whose threads passed the barrier at that time.
+    fn of(load: &LatencyLoad, origin_ns: u64) -> Self {
+        let lead_ns = u64::try_from(LEAD.as_nanos()).expect("20 ms");
+        let phase_ns = (load.phase * 1e9 / load.rate as f64) as u64;
+        Self { start_ns: origin_ns + lead_ns + phase_ns, rate: load.rate, warmup: load.warmup_count() }
+    }
+
     #[inline]
     fn intended_ns(&self, sequence: u64) -> u64 {
         let offset = u128::from(sequence) * 1_000_000_000 / u128::from(self.rate);
@@ -153,8 +160,7 @@ fn run_threads<'s>(
     });
     shared.start(|origin| {
         let since = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let start_ns = now_ns().saturating_sub(since) + u64::try_from(LEAD.as_nanos()).expect("20 ms");
-        let _ = schedule.set(Schedule { start_ns, rate: load.rate, warmup: load.warmup_count() });
+        let _ = schedule.set(Schedule::of(load, now_ns().saturating_sub(since)));
     });
     let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     shared.expect(0, sent.as_ref().map_or(0, |sent| sent.count));
@@ -471,6 +477,17 @@ mod tests {
                 assert!(schedule.due(intended.saturating_sub(1)) <= sequence + 1, "{rate} {sequence}");
             }
         }
+    }
+
+    #[test]
+    fn loads_of_one_rate_and_other_phases_send_at_other_instants() {
+        let broker = crate::BrokerAddress::guest(([127, 0, 0, 1], 5672).into());
+        let first = |phase| {
+            let load = LatencyLoad { phase, rate: 100, ..LatencyLoad::new(broker.clone()) };
+            Schedule::of(&load, 7).intended_ns(0)
+        };
+        assert_eq!(first(0.0), 20_000_007);
+        assert_eq!(first(0.25), 22_500_007, "a quarter of 10 ms later");
     }
 
     #[test]

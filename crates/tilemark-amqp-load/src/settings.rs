@@ -79,6 +79,9 @@ pub struct LatencyLoad {
     pub messages: MessagingParameters,
     /// Messages a second, evenly spaced.
     pub rate: u64,
+    /// When the first one comes, in parts of the time between two: from 0 up to, not including, 1. Loads of the same rate on many brokers
+    /// would otherwise all send at the same instants.
+    pub phase: f64,
     /// Sent like all others and not in the figures: what is intended in the first so much time.
     pub warmup: Duration,
     /// For how long to publish after the warm-up.
@@ -92,7 +95,7 @@ impl LatencyLoad {
     pub fn new(broker: BrokerAddress) -> Self {
         let (seconds, timeout) = (Duration::from_secs(10), Duration::from_secs(15));
         let messages = MessagingParameters::default();
-        Self { broker, messages, rate: 1000, warmup: Duration::ZERO, seconds, timeout }
+        Self { broker, messages, rate: 1000, phase: 0.0, warmup: Duration::ZERO, seconds, timeout }
     }
 
     /// Messages in the whole schedule, those of the warm-up too.

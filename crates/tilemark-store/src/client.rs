@@ -58,6 +58,9 @@ pub(crate) struct Schedule {
     state: Mutex<ScheduleState>,
     gap: Duration,
     arrivals: Arrivals,
+    /// Of even starts: how long after the start of the run the first comes. It is drawn: stores of the same rate would otherwise all be
+    /// asked at the same instants.
+    first: Duration,
 }
 
 struct ScheduleState {
@@ -72,8 +75,13 @@ impl Schedule {
         let Pace::Open { orders_per_second, arrivals } = demand.pace else { return None };
         let mut generator = ChaCha8Rng::from_seed(*b"tilemark store load schedule v1 ");
         generator.set_stream(demand.seed);
-        let state = Mutex::new(ScheduleState { next: Duration::ZERO, taken: 0, generator });
-        Some(Self { state, gap: Duration::from_secs_f64(1.0 / orders_per_second), arrivals })
+        let gap = Duration::from_secs_f64(1.0 / orders_per_second);
+        let first = match arrivals {
+            Arrivals::Even => gap.mul_f64(unit(&mut generator)),
+            Arrivals::Poisson => Duration::ZERO,
+        };
+        let state = Mutex::new(ScheduleState { next: first, taken: 0, generator });
+        Some(Self { state, gap, arrivals, first })
     }
 
     /// The next intended start, since the start of the run.
@@ -83,14 +91,19 @@ impl Schedule {
         state.taken += 1;
         state.next = match self.arrivals {
             // Multiplied out each time, so nothing drifts.
-            Arrivals::Even => self.gap * state.taken,
+            Arrivals::Even => self.first + self.gap * state.taken,
             Arrivals::Poisson => {
-                let uniform = ((state.generator.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+                let uniform = unit(&mut state.generator);
                 intended + self.gap.mul_f64(-uniform.ln())
             }
         };
         intended
     }
+}
+
+/// A number between 0 and 1, and neither of them.
+fn unit(generator: &mut ChaCha8Rng) -> f64 {
+    ((generator.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
 /// What the clients of a run share.
@@ -347,21 +360,35 @@ mod tests {
     use super::*;
 
     fn starts(arrivals: Arrivals, count: usize) -> Vec<Duration> {
+        starts_of(arrivals, 1, count)
+    }
+
+    fn starts_of(arrivals: Arrivals, seed: u64, count: usize) -> Vec<Duration> {
         let pace = Pace::Open { orders_per_second: 100.0, arrivals };
-        let schedule = Schedule::of(&Demand { pace, ..Demand::default() }).unwrap();
+        let schedule = Schedule::of(&Demand { pace, seed, ..Demand::default() }).unwrap();
         (0..count).map(|_| schedule.next()).collect()
     }
 
     #[test]
     fn even_starts_do_not_drift_and_independent_ones_have_the_same_rate() {
         let even = starts(Arrivals::Even, 1_001);
-        assert_eq!(even[1_000], Duration::from_secs(10));
+        assert_eq!(even[1_000] - even[0], Duration::from_secs(10));
         let poisson = starts(Arrivals::Poisson, 20_001);
         let gaps: Vec<f64> = poisson.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         assert!((0.0097..0.0103).contains(&mean), "{mean}");
         assert!((0.95..1.05).contains(&(deviation / mean)), "exponential gaps deviate as much as their mean");
+    }
+
+    #[test]
+    fn even_starts_of_two_seeds_are_at_other_instants() {
+        let gap = Duration::from_millis(10);
+        let firsts: Vec<Duration> = (1..=8).map(|seed| starts_of(Arrivals::Even, seed, 1)[0]).collect();
+        assert!(firsts.iter().all(|first| *first < gap), "{firsts:?}");
+        let distinct: std::collections::BTreeSet<_> = firsts.iter().collect();
+        assert_eq!(distinct.len(), 8, "{firsts:?}");
+        assert_eq!(starts_of(Arrivals::Even, 7, 3), starts_of(Arrivals::Even, 7, 3));
     }
 
     #[test]

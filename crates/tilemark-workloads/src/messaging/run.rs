@@ -13,6 +13,10 @@ use crate::{
     engine::LoadFailure,
     start_line::{StartLine, Starter},
 };
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
 use std::{
     collections::BTreeMap,
     io,
@@ -264,6 +268,12 @@ impl RunningLoads<'_> {
     }
 }
 
+/// A number from 0 up to, not including, 1. Streams have seeds of their own, the same for both sides of a block.
+fn phase(seed: u64) -> f64 {
+    // 53 bits: what the fraction of an f64 holds.
+    (ChaCha8Rng::seed_from_u64(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 impl Load {
     fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
         let (Work::Messaging(parameters), Some(credentials)) = (&*stream.work, &stream.credentials) else {
@@ -284,6 +294,7 @@ impl Load {
                 broker,
                 messages: parameters.clone(),
                 rate: (rate.get().round() as u64).max(1),
+                phase: phase(stream.seed),
                 warmup: job.warmup.get(),
                 seconds: job.length.get(),
                 timeout,
@@ -304,5 +315,49 @@ impl Load {
             Self::Throughput(load) => throughput_under(load, director).map(Report::Throughput),
             Self::Latency(load) => latency_under(load, director).map(Report::Latency),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_agent_protocol::Credentials;
+    use tilemark_plan::{scenario::Arrival, workload::MessagingParameters};
+    use tilemark_units::{Rate, Span};
+
+    fn phase_of(seed: u64) -> f64 {
+        let job = LoadJob {
+            streams: Vec::new(),
+            processors: Vec::new(),
+            warmup: Span::from_seconds(1),
+            length: Span::from_seconds(1),
+        };
+        let demand = Demand::Open {
+            rate: Rate::per_second(100.0).unwrap(),
+            arrival: Arrival::Even,
+            burst_every: Span::from_seconds(5),
+            burst_length: Span::from_seconds(1),
+            surge: None,
+        };
+        let parameters =
+            MessagingParameters { measure: MessagingMeasure::Latency, ..MessagingParameters::default() };
+        let target = ([10, 77, 1, 0], 5672).into();
+        let stream = Stream {
+            seed,
+            credentials: Some(Credentials { user: "a".into(), password: "b".into() }),
+            ..Stream::new(0, target, demand, Work::Messaging(parameters))
+        };
+        match Load::of(&job, &stream) {
+            Ok(Load::Latency(load)) => load.phase,
+            _ => panic!("it is a load by a schedule"),
+        }
+    }
+
+    #[test]
+    fn streams_of_one_rate_have_phases_of_their_own() {
+        let phases: Vec<f64> = (1..=8).map(phase_of).collect();
+        assert!(phases.iter().all(|phase| (0.0..1.0).contains(phase)), "{phases:?}");
+        assert!(phases.iter().enumerate().all(|(at, phase)| !phases[..at].contains(phase)), "{phases:?}");
+        assert_eq!(phase_of(3), phases[2], "a seed gives its phase again");
     }
 }
