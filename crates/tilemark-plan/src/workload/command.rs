@@ -43,7 +43,7 @@ pub struct CommandParameters {
     pub latency: Option<String>,
     /// Unit of the latencies: `"ns"`, `"us"`, `"ms"` or `"s"`.
     pub latency_unit: LatencyUnit,
-    /// Pattern of the one figure that the program prints. The last match counts.
+    /// Pattern of the one figure that the program prints, which must be above 0. Only the last match counts.
     /// Default: none.
     pub figure: Option<String>,
     /// With `figure`: whether `"higher"` or `"lower"` is better.

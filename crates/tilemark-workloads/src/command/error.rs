@@ -27,6 +27,10 @@ pub(crate) enum CommandError {
     NoMatch { program: String, pattern: String, seconds: f64, last: String },
     #[error("`{pattern}` took {text:?} out of a line of `{program}`, which is no number that counts: {why}")]
     NotANumber { program: String, pattern: String, text: String, why: &'static str },
+    #[error(
+        "the last figure of `{program}` is {text}, which is not a number above 0: figures are compared by their ratios"
+    )]
+    NoFigure { program: String, text: String },
     #[error("`{program}` printed more than {most} bytes; its last lines: {last}")]
     Flood { program: String, most: usize, last: String },
     #[error(
@@ -58,6 +62,9 @@ impl CommandError {
             }
             Self::NoMatch { .. } | Self::NotANumber { .. } => {
                 "correct the pattern: its first group must be the number"
+            }
+            Self::NoFigure { .. } => {
+                "let it print a figure above 0 last, or count what it does with `rate` or `latency`"
             }
             Self::Flood { .. } => "let it print less, such as one line a second",
             Self::Endless { .. } => "let it end after `{seconds}`, or measure longer with `measure.length`",

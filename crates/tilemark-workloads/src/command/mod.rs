@@ -216,7 +216,7 @@ impl<'a> Prepared<'a> {
             }));
         }
         events(LoadEvent::Output { id, text: output });
-        if let (Some(value), Some(better)) = (reading.figure, self.parameters.better) {
+        if let (Some(value), Some(better)) = (reading.figure(), self.parameters.better) {
             let unit = self.parameters.unit.clone().unwrap_or_default();
             let details = Box::new(Details::Command(CommandFigure { value, unit, better }));
             events(LoadEvent::Details { id, details });

@@ -3,6 +3,7 @@
 use super::error::CommandError;
 use hdrhistogram::Histogram;
 use regex_lite::Regex;
+use std::ops::RangeInclusive;
 use tilemark_agent_protocol::Counts;
 use tilemark_plan::workload::CommandParameters;
 
@@ -10,6 +11,9 @@ use tilemark_plan::workload::CommandParameters;
 const RATE_MAX: f64 = 1e9;
 /// Values of a rate must cover this part of the measured time.
 const COVERED_MIN: f64 = 0.8;
+
+/// Characters of a number that is none, in an error.
+const SHOWN: usize = 60;
 
 /// What a line's number is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +50,8 @@ pub(crate) struct Reading {
     amounts: Vec<f64>,
     covered: f64,
     latencies: Vec<Histogram<u64>>,
-    pub(crate) figure: Option<f64>,
+    /// The text of the last figure: only the last one counts, so it is read at the end.
+    last_figure: Option<String>,
 }
 
 impl Reading {
@@ -76,7 +81,7 @@ impl Reading {
             amounts: vec![0.0; seconds],
             covered: 0.0,
             latencies: vec![Histogram::new(3).expect("three digits are allowed"); latencies],
-            figure: None,
+            last_figure: None,
         })
     }
 
@@ -88,29 +93,42 @@ impl Reading {
     pub(crate) fn line(&mut self, at: f64, line: &str) -> Result<(), CommandError> {
         let Some(found) = self.regex.captures(line).and_then(|found| found.get(1)) else { return Ok(()) };
         let text = found.as_str();
-        let value: f64 = text.parse().map_err(|_| self.bad(text, "it can't be read"))?;
         match self.kind {
-            Kind::Rate if !(0.0..=RATE_MAX).contains(&value) => {
-                return Err(self.bad(text, "a rate is 0 to 1000000000 a second"));
+            Kind::Rate => {
+                let value = self.number(text, 0.0..=RATE_MAX, "a rate is 0 to 1000000000 a second")?;
+                self.rate(at, value);
             }
-            Kind::Rate => self.rate(at, value),
-            Kind::Latency(unit) if !(0.0..=at).contains(&(value * unit / 1e9)) => {
-                return Err(
-                    self.bad(text, "a latency is not longer than the program has run; see `latency_unit`")
-                );
+            Kind::Latency(unit) => {
+                let longest = at * 1e9 / unit;
+                let why = "a latency is not longer than the program has run; see `latency_unit`";
+                let value = self.number(text, 0.0..=longest, why)?;
+                self.latency(at, (value * unit) as u64);
             }
-            Kind::Latency(unit) => self.latency(at, (value * unit) as u64),
-            Kind::Figure if !value.is_finite() || value <= 0.0 => {
-                return Err(self.bad(text, "a figure is over 0"));
-            }
-            Kind::Figure => self.figure = Some(value),
+            // Judged at the end: a program may print others before the one that counts.
+            Kind::Figure => self.last_figure = Some(text.to_owned()),
         }
         (self.last, self.values) = (at, self.values + 1);
         Ok(())
     }
 
+    /// The number in a text, if it is one of these.
+    fn number(
+        &self,
+        text: &str,
+        allowed: RangeInclusive<f64>,
+        why: &'static str,
+    ) -> Result<f64, CommandError> {
+        let value: f64 = text.parse().map_err(|_| self.bad(text, "it can't be read"))?;
+        if allowed.contains(&value) { Ok(value) } else { Err(self.bad(text, why)) }
+    }
+
+    /// The last figure, where there is one that counts.
+    pub(crate) fn figure(&self) -> Option<f64> {
+        self.last_figure.as_ref()?.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+    }
+
     fn bad(&self, text: &str, why: &'static str) -> CommandError {
-        let text = text.chars().take(60).collect();
+        let text = text.chars().take(SHOWN).collect();
         CommandError::NotANumber { program: self.program.clone(), pattern: self.pattern.clone(), text, why }
     }
 
@@ -150,7 +168,14 @@ impl Reading {
         if is_early {
             return Err(CommandError::Early { program, after, wanted: self.times.end() });
         }
-        Ok(())
+        match &self.last_figure {
+            Some(text) if text.parse::<f64>().is_err() => Err(self.bad(text, "it can't be read")),
+            Some(text) if self.figure().is_none() => {
+                let (program, text) = (self.program.clone(), text.chars().take(SHOWN).collect());
+                Err(CommandError::NoFigure { program, text })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// No value came for so many seconds.
@@ -179,7 +204,7 @@ impl Reading {
         };
         let mut seconds: Vec<(Counts, Histogram<u64>)> =
             self.amounts.iter().enumerate().map(second).collect();
-        if let Some((counts, _)) = seconds.last_mut().filter(|_| self.figure.is_some()) {
+        if let Some((counts, _)) = seconds.last_mut().filter(|_| self.figure().is_some()) {
             // The command itself is what was done.
             *counts = Counts { offered: 1, completed: 1, ..Counts::default() };
         }
@@ -278,6 +303,37 @@ mod tests {
         });
         figure.line(2.5, "score 1").unwrap();
         figure.line(3.0, "score 42.25").unwrap();
-        assert_eq!((figure.figure, completed(&figure)), (Some(42.25), vec![0, 0, 1]));
+        assert_eq!((figure.figure(), completed(&figure)), (Some(42.25), vec![0, 0, 1]));
+    }
+
+    #[test]
+    fn only_the_last_figure_is_judged() {
+        let read = |texts: &[&str]| {
+            let mut figure = reading(CommandParameters {
+                figure: Some("score (\\S+)".to_owned()),
+                ..CommandParameters::default()
+            });
+            for text in texts {
+                figure.line(3.0, &format!("score {text}")).unwrap();
+            }
+            figure.check(5.0, String::new()).map(|()| figure.figure())
+        };
+        assert_eq!(read(&["pending", "0", "nan", "42.5"]).unwrap(), Some(42.5));
+        let refused = |texts: &[&str]| {
+            let error = read(texts).unwrap_err();
+            format!("{error} ({})", error.remedy())
+        };
+        for text in ["0", "-3", "nan", "inf"] {
+            let said = refused(&["1", text]);
+            assert!(
+                said.starts_with(&format!(
+                    "the last figure of `tool` is {text}, which is not a number above 0"
+                )),
+                "{said}"
+            );
+            assert!(said.contains("let it print a figure above 0"), "{said}");
+        }
+        let said = refused(&["1", "x"]);
+        assert!(said.contains("\"x\"") && said.contains("correct the pattern"), "{said}");
     }
 }
