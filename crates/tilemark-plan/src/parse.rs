@@ -313,7 +313,13 @@ fn check_surge(scenario: &Scenario, surge: crate::scenario::Surge, say: &mut Say
         );
     }
     let headline = scenario.load.iter().find(|load| Some(&load.name) == scenario.headline.as_ref());
-    let Some(load) = headline else { return };
+    let Some(load) = headline else {
+        if scenario.load.is_empty() {
+            let message = "`measure.surge` asks more of the headline load, and there is no load";
+            say(message.to_owned(), "add a web load with a `rate`, or leave out `measure.surge`");
+        }
+        return;
+    };
     if load.loop_kind == LoopKind::Closed || load.work.facts().is_flat_out() {
         let message = format!(
             "`measure.surge` is of load `{}`, a closed loop: its users ask when they are answered",

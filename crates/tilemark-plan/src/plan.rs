@@ -208,6 +208,11 @@ impl Point {
         let longest = limits.chain(pages.flatten()).map(Span::get).max().unwrap_or_default();
         self.backend.costs().drain.max(2 * longest)
     }
+
+    /// Whether one of its loads has a surge.
+    pub fn has_surge(&self) -> bool {
+        self.loads.iter().any(|load| matches!(load.demand, Demand::Open { surge: Some(_), .. }))
+    }
 }
 
 /// One of two configurations measured in turn.

@@ -147,6 +147,10 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     }
     let mut problems = qemu_keys::ignored(request, &scenario);
     problems.extend(own_disk::twins(request, variants.iter().map(|variant| &variant.scenario)));
+    for (variant, range) in variants.iter().zip(&ranges) {
+        problems.extend(swells_nothing(&variant.scenario, &points[range.clone()], request, host));
+    }
+    problems.dedup();
     problems.extend(unfit(&points, host, request));
     problems.extend(emulated::problems(&points, processors.guests.len()));
     if problems.is_empty() {
@@ -164,7 +168,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let search = request.search.then(|| {
         let search = Search {
             from: scenario.ladder.tiles[0],
-            limit: scenario.ladder.search_limit.min(host.guests_max() / scenario.guest.len() as u32),
+            limit: search_limit(&scenario, host),
             guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
             within: None,
             twin: request.backends.len() > 1,
@@ -518,7 +522,7 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>, host: 
 /// The headline load of one tile is more for a while, where other tiles are there to feel it.
 fn swell(loads: &mut [LoadPlan], scenario: &Scenario, tiles: u32) {
     let measure = &scenario.measure;
-    let Some(surge) = measure.surge.filter(|surge| tiles > 1 && surge.tile <= tiles) else { return };
+    let Some(surge) = measure.surge.filter(|surge| surge.least_tiles() <= tiles) else { return };
     let seconds = measure.surge_seconds();
     let own = loads
         .iter_mut()
@@ -532,6 +536,44 @@ fn swell(loads: &mut [LoadPlan], scenario: &Scenario, tiles: u32) {
             });
         }
     }
+}
+
+/// A surge that none of a variant's points has.
+fn swells_nothing(
+    scenario: &Scenario,
+    points: &[Point],
+    request: &Request,
+    host: &HostSummary,
+) -> Option<Problem> {
+    let surge = scenario.measure.surge?;
+    let (tile, least) = (surge.tile, surge.least_tiles());
+    let leave_out = "leave out `measure.surge`";
+    if request.interference {
+        let message = "roles are measured in pairs, without a surge, and this scenario has one";
+        return Some(Problem::new(message, format!("{leave_out} in a copy of the scenario")));
+    }
+    if request.search {
+        let limit = search_limit(scenario, host);
+        let message = format!(
+            "the surge of tile {tile} is in none of the counts: the search ends at {}",
+            counted(limit, "tile")
+        );
+        let remedy = format!("raise `ladder.search_limit` to {least} or more, or {leave_out}");
+        return (limit < least).then(|| Problem::new(message, remedy));
+    }
+    if points.is_empty() || points.iter().any(Point::has_surge) {
+        return None;
+    }
+    let counts: BTreeSet<u32> = points.iter().map(|point| point.tiles).collect();
+    let most = counts.last().copied().unwrap_or(0);
+    let message =
+        format!("the surge of tile {tile} is in none of the points: they have {}", counted(most, "tile"));
+    Some(Problem::new(message, format!("give `--tiles {least}`, or more of them, or {leave_out}")))
+}
+
+/// The count at which a search stops.
+fn search_limit(scenario: &Scenario, host: &HostSummary) -> u32 {
+    scenario.ladder.search_limit.min(host.guests_max() / scenario.guest.len() as u32)
 }
 
 fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {

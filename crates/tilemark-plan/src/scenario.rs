@@ -445,7 +445,7 @@ impl Default for Measure {
 }
 
 /// The users of one tile ask so many times as much of the headline load for a quarter of the measurement. Other tiles are measured before,
-/// during and after it.
+/// during and after it. A step without the tile, or without another one, has no surge; a plan in which none has it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Surge {
@@ -456,6 +456,13 @@ pub struct Surge {
     /// When it begins.
     #[serde(default)]
     pub at: SurgeAt,
+}
+
+impl Surge {
+    /// The fewest tiles of a point that has it: those up to its own, and another one to feel it.
+    pub fn least_tiles(&self) -> u32 {
+        self.tile.max(2)
+    }
 }
 
 /// When a surge begins.

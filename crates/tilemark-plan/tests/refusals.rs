@@ -222,6 +222,37 @@ fn fio_mixes_by_whole_per_cents() {
 }
 
 #[test]
+fn a_surge_swells_something() {
+    let surge = |tile: u32| format!("[measure]\nsurge = {{ tile = {tile}, factor = 20 }}");
+    let idle = text("role = \"idle\"", "", &surge(2)).replace("[[load]]\nname = \"l\"\nguest = \"g\"\n", "");
+    has(
+        &said(&idle, &asked()),
+        &["`measure.surge` asks more of the headline load, and there is no load", "leave out"],
+    );
+    let web = text(WEB, WEB_LOAD, &surge(2));
+    assert_eq!(said(&web, &asked()), "");
+    // Sides are compared at the first step.
+    let of_sides = sides(&[], &[("gate.p99", "20ms")]);
+    has(
+        &said(&web, &of_sides),
+        &["the surge of tile 2 is in none of the points: they have 1 tile", "`--tiles 2`"],
+    );
+    assert_eq!(said(&web, &Request { tiles: Some(vec![2]), ..of_sides }), "");
+    let search = |limit: &str| {
+        let web = web.replace("tiles = [1, 2]", &format!("tiles = [1, 2]\nsearch_limit = {limit}"));
+        said(&web, &Request { search: true, ..asked() })
+    };
+    has(
+        &search("1"),
+        &["the surge of tile 2 is in none of the counts: the search ends at 1 tile", "`ladder.search_limit`"],
+    );
+    assert_eq!(search("2"), "");
+    let pairs = format!("{web}[[guest]]\nname = \"h\"\nrole = \"web\"\n");
+    let report = said(&pairs, &Request { interference: true, ..asked() });
+    has(&report, &["roles are measured in pairs, without a surge", "leave out `measure.surge`"]);
+}
+
+#[test]
 fn a_load_without_a_workload_is_shown_no_other_load_as_an_example() {
     for load in ["rate = \"1/s\"", "rate = \"1/s\"\nweb = {}\ndisk = {}"] {
         let report = reported(WEB, load, "");

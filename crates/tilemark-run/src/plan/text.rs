@@ -6,13 +6,16 @@ use crate::plan::{
     own_disks,
     prepare::Prepared,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
     place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
-    scenario::Gate,
+    scenario::{Gate, Surge, SurgeAt},
     trust::{HostUse, HostUseKind, host_uses},
 };
 use tilemark_statistics::{runs_one_at_a_time, smallest_effect_found};
@@ -39,6 +42,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!("Image     {}", looked.image),
     ];
+    lines.extend(surges(plan));
     lines.extend(prepared.sides.iter().flat_map(side_lines));
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {
         let (first, last) = (own.guest_address(0), own.last);
@@ -100,6 +104,35 @@ fn side_lines(sides: &Sides) -> [String; 2] {
         let own = if settings.is_empty() { "no setting of its own".to_owned() } else { settings.join(", ") };
         format!("Side {name}    {own}")
     })
+}
+
+/// What tile asks more, when, and at which counts of tiles.
+fn surges(plan: &Plan) -> Vec<String> {
+    let mut surges: BTreeMap<(u32, u32, u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    for point in &plan.points {
+        let Some(surge) = point.measure.surge else { continue };
+        let seconds = point.measure.surge_seconds();
+        let counts = surges.entry((surge.tile, surge.factor, seconds.start, seconds.end)).or_default();
+        counts.extend(point.has_surge().then_some(point.tiles));
+    }
+    let line = |((tile, factor, from, to), counts): ((u32, u32, u32, u32), BTreeSet<u32>)| {
+        let what = format!(
+            "Surge     tile {tile} asks {factor} times as much from second {from} to {to} of the measurement"
+        );
+        if plan.search.is_some() {
+            let least = Surge { tile, factor, at: SurgeAt::Half }.least_tiles();
+            return format!(
+                "{what}, at {least} tiles or more; smaller counts have no surge, and the answer may be one of them"
+            );
+        }
+        let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+        match &counts[..] {
+            [] => format!("{what}, at none of these points"),
+            [only] => format!("{what}, at {only} tiles"),
+            [others @ .., last] => format!("{what}, at {} and {last} tiles", others.join(", ")),
+        }
+    };
+    surges.into_iter().map(line).collect()
 }
 
 /// Loads that ask emulated guests for less than the scenario says, each with the least of its points.
@@ -300,6 +333,24 @@ mod tests {
         assert_eq!(side_lines(&sides), ["Side A    qemu.machine = q35", "Side B    qemu.machine = pc"]);
         let one = Sides { a: Default::default(), ..sides };
         assert_eq!(side_lines(&one)[0], "Side A    no setting of its own");
+    }
+
+    #[test]
+    fn a_surge_is_shown_with_its_seconds_and_the_counts_that_have_it() {
+        let text = TILE.replace("length = \"1s\"", "length = \"20s\"\nsurge = { tile = 4, factor = 20 }");
+        assert_ne!(text, TILE);
+        let shown = |request: Request| surges(&plan_of(&text, &request)).join("\n");
+        let what = "Surge     tile 4 asks 20 times as much from second 10 to 15 of the measurement, at ";
+        let at = |tiles: &[u32]| shown(Request { tiles: Some(tiles.to_vec()), ..ladder() });
+        assert_eq!(at(&[1, 2, 4, 8]), format!("{what}4 and 8 tiles"));
+        assert_eq!(at(&[1, 4]), format!("{what}4 tiles"));
+        assert_eq!(at(&[2, 4, 8, 16]), format!("{what}4, 8 and 16 tiles"));
+        let of_search = shown(Request { tiles: Some(vec![1, 4]), ..search(None) });
+        assert_eq!(
+            of_search,
+            format!("{what}4 tiles or more; smaller counts have no surge, and the answer may be one of them")
+        );
+        assert_eq!(surges(&plan_of(TILE, &ladder())), Vec::<String>::new());
     }
 
     #[test]
