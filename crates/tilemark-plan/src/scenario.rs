@@ -329,7 +329,8 @@ pub struct Load {
     /// With `arrival = "bursts"`: the first part of each period. All requests of the period come in it.
     #[serde(default = "default_burst_length")]
     pub burst_length: Span,
-    /// Connections to each guest. `store` does not use it: each customer has a connection.
+    /// Connections to each guest. Only `web` uses it: other workloads have as many as their clients, users, publishers and subscribers, or
+    /// run inside the guest.
     #[serde(default = "default_connections")]
     pub connections: u32,
     /// What is asked: exactly one of the workloads.

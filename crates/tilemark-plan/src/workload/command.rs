@@ -20,8 +20,8 @@ const SILENCE_MAX: Span = Span::from_seconds(3600);
 
 /// For a guest of any role: a program of your own, run in the guest or beside the load. Its words are read by exactly one pattern: `rate`, `latency` or
 /// `figure`, a regular expression whose first group is the number. A program that ends with an exit code other than 0, prints no
-/// number, prints over 16 MiB or does not end in time fails its repeat, with its last lines as the reason. Its output stays in the record. `rate` and `loop` of the load itself
-/// are not used. In the words of `run`, `{address}` and `{port}` are those of the guest, `{seconds}` is the measured time, `{total_seconds}` the same with
+/// number, prints over 16 MiB or does not end in time fails its repeat, with its last lines as the reason. Its output stays in the record. The load itself
+/// takes no `rate`, and its `loop`, `arrival` and `connections` are not used. In the words of `run`, `{address}` and `{port}` are those of the guest, `{seconds}` is the measured time, `{total_seconds}` the same with
 /// the warm-up, and `{seed}` a number that is another one in each repeat.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -387,3 +387,20 @@ impl<'de> Visitor<'de> for OneWork {
 fn names() -> String {
     Work::NAMES.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The comment of `load.connections` names it: `docs/scenarios.md` is made from that.
+    #[test]
+    fn only_a_web_load_has_the_connections_of_its_load() {
+        let at = At { connections: 77, disks: 1 };
+        let uses: Vec<&str> = Work::all()
+            .iter()
+            .filter(|work| work.facts().connections(at) == at.connections)
+            .map(Work::name)
+            .collect();
+        assert_eq!(uses, ["web"]);
+    }
+}
