@@ -40,9 +40,22 @@ pub enum FleetError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Hosts are to measure in turn, and a command that returns at once would give none of them a turn.
+    #[error("the fleet run {id} measures on at most {} at the same time, and with --detach nothing would wait for the next turn", hosts(*at_once))]
+    NobodyWaits {
+        /// Its id.
+        id: String,
+        /// How many hosts may measure at the same time.
+        at_once: usize,
+    },
     /// A record cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
+}
+
+/// `1 host`, `3 hosts`
+fn hosts(count: usize) -> String {
+    if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
 }
 
 impl FleetError {
@@ -56,6 +69,7 @@ impl FleetError {
             Self::File { .. } => {
                 "check that the folder exists, may be written and has space, or set TILEMARK_HOME to another one".to_owned()
             }
+            Self::NobodyWaits { .. } => "leave out --detach; --wait-at-most ends the waiting".to_owned(),
             Self::Record(error) => error.remedy(),
         }
     }
@@ -63,7 +77,7 @@ impl FleetError {
     /// Whether what was asked for is wrong, rather than this machine short of something.
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::Site(_) | Self::NoFleet { .. } | Self::Damaged { .. } => true,
+            Self::Site(_) | Self::NoFleet { .. } | Self::Damaged { .. } | Self::NobodyWaits { .. } => true,
             Self::Busy { .. } | Self::File { .. } => false,
             Self::Record(error) => !matches!(error, RecordError::Write { .. } | RecordError::Busy { .. }),
         }

@@ -35,25 +35,36 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 pub struct Watch {
     /// Return when all is submitted.
     pub detach: bool,
-    /// Return after this time; what is not done by then goes on without.
+    /// Return after this time; what is not done by then goes on without. A host that has to wait for its turn is not submitted any more.
     pub at_most: Option<Duration>,
+    /// From now on at most so many hosts measure at the same time; none: as the fleet run has it.
+    pub at_once: Option<usize>,
 }
 
 /// Submits what is not submitted, waits for what is under way, and collects it. Begun again it goes on from where it was.
 ///
 /// # Errors
-/// When the fleet's folder cannot be read or written, or another command works on it. What goes wrong on a host is its end.
+/// When the fleet's folder cannot be read or written, or another command works on it; when hosts are to measure in turn and nobody would
+/// wait for that; and when this machine may not open files enough. What goes wrong on a host is its end.
 pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> Result<(), FleetError> {
     let lock = folder.lock()?;
-    let fleet = folder.read()?;
+    let mut fleet = folder.read()?;
+    if watch.at_once.is_some() && watch.at_once != fleet.at_once {
+        fleet.at_once = watch.at_once;
+        folder.write(&fleet)?;
+    }
     let at_once = fleet.at_once.unwrap_or(usize::MAX).clamp(1, fleet.hosts.len().max(1));
-    let left: VecDeque<Host> =
-        order(&fleet).into_iter().filter(|host| step(&fleet, host) != Step::Over).collect();
+    let left = left(&fleet);
+    let is_in_turn = at_once < left.len();
+    if is_in_turn && watch.detach {
+        return Err(FleetError::NobodyWaits { id: fleet.id, at_once });
+    }
     let runner = Runner {
         queue: Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str())),
         site: fleet.site.clone(),
         until: watch.at_most.map(|at_most| Instant::now() + at_most),
         detach: watch.detach,
+        is_in_turn,
         folder,
         fleet: Mutex::new(fleet),
         note,
@@ -62,14 +73,27 @@ pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> 
     let left = Mutex::new(left);
     thread::scope(|scope| {
         let work = || -> Result<(), FleetError> {
+            let mut is_first = true;
             while let Some(host) = { locked(&left).pop_front() } {
-                runner.host(&host)?;
+                // A worker that waits no longer has left a host that may measure: its turn is not over.
+                if is_first || !runner.is_too_late_for(&host) {
+                    runner.host(&host)?;
+                }
+                is_first = false;
             }
             Ok(())
         };
         let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })
+}
+
+/// Hosts whose work is not over, those first that may have it already: while they measure, others wait for their turn.
+fn left(fleet: &Fleet) -> VecDeque<Host> {
+    let mut left: Vec<Host> =
+        order(fleet).into_iter().filter(|host| step(fleet, host) != Step::Over).collect();
+    left.sort_by_key(|host| step(fleet, host) == Step::Waiting);
+    left.into()
 }
 
 /// Hosts in an order of the fleet's seed.
@@ -96,6 +120,8 @@ struct Runner<'a> {
     queue: Queue,
     until: Option<Instant>,
     detach: bool,
+    /// Whether hosts wait for each other.
+    is_in_turn: bool,
     note: &'a (dyn Fn(&str) + Sync),
     _lock: FleetLock,
 }
@@ -111,6 +137,11 @@ enum Waited {
 }
 
 impl Runner<'_> {
+    /// Whether a host that has nothing yet is to be left so: another one may still measure in its place.
+    fn is_too_late_for(&self, host: &Host) -> bool {
+        self.is_in_turn && self.is_time_up() && step(&locked(&self.fleet), host) == Step::Waiting
+    }
+
     fn host(&self, host: &Host) -> Result<(), FleetError> {
         let step = step(&locked(&self.fleet), host);
         if step != Step::Submitted

@@ -1165,13 +1165,13 @@ pub(crate) struct FleetRunArguments {
     /// Go on with a fleet run whose command was ended: hosts that have the work are not given it again. Default: the newest
     #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = ["scenario", "site"])]
     pub(crate) resume: Option<Option<String>>,
-    /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all
+    /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all; with --resume, as before
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) at_once: Option<u16>,
     /// Return when all is submitted; `fleet collect` takes the records home
     #[arg(long, conflicts_with = "at_once")]
     pub(crate) detach: bool,
-    /// Wait no longer than this, such as 2h. What has not ended by then goes on, and is named
+    /// Wait no longer than this, such as 2h. What has not ended by then goes on, and is named; with --at-once, no further host begins
     #[arg(long, value_name = "TIME")]
     pub(crate) wait_at_most: Option<Span>,
     #[command(flatten)]

@@ -235,7 +235,11 @@ fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
         }
         (resume, ..) => own(resume.as_ref().and_then(Option::as_deref).unwrap_or("last"), OtherWay::Move)?,
     };
-    let watch = Watch { detach: arguments.detach, at_most: arguments.wait_at_most.map(|span| span.get()) };
+    let watch = Watch {
+        detach: arguments.detach,
+        at_most: arguments.wait_at_most.map(|span| span.get()),
+        at_once: arguments.at_once.map(usize::from),
+    };
     waited_for(&folder, watch)?;
     judged(&folder, &Groups::new())
 }
@@ -358,7 +362,7 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure>
     };
     let fleets = fleets(&places());
     let again = FleetFolder::create(&fleets, &first.again(&chosen.order, seed, &fleets)).map_err(failure)?;
-    waited_for(&again, Watch { detach: false, at_most: None })?;
+    waited_for(&again, Watch::default())?;
     let found = verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?;
     draw_to(&folder.path().join("report.html"), &found.html())?;
     Ok(found)

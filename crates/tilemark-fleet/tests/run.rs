@@ -1,0 +1,50 @@
+//! A fleet run of hosts that shells of this machine play.
+
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
+mod played;
+
+use played::Played;
+use std::{fs, time::Duration};
+use tilemark_fleet::{Step, Watch, run};
+
+#[test]
+fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
+    let played = Played::new(&["n1", "n2", "n3"], Some(1), "");
+    played.file("wait", b"");
+    let none = Watch { at_most: Some(Duration::ZERO), ..Watch::default() };
+    run(&played.folder, none, &|_| ()).unwrap();
+    assert_eq!((played.at(Step::Submitted), played.at(Step::Waiting)), (1, 2));
+    // The same again: the one that measures has the turn.
+    run(&played.folder, none, &|_| ()).unwrap();
+    assert_eq!((played.at(Step::Submitted), played.at(Step::Waiting)), (1, 2));
+    fs::remove_file(played.home.path().join("wait")).unwrap();
+    run(&played.folder, Watch::default(), &|_| ()).unwrap();
+    assert_eq!(played.at(Step::Over), 3);
+}
+
+#[test]
+fn hosts_that_measure_in_turn_are_not_all_submitted_by_a_command_that_does_not_wait() {
+    let played = Played::new(&["n1", "n2", "n3"], Some(1), "");
+    let error = run(&played.folder, Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap_err();
+    assert!(error.to_string().contains("at most 1 host"), "{error}");
+    assert_eq!(played.at(Step::Waiting), 3);
+}
+
+#[test]
+fn a_fleet_run_that_goes_on_may_be_given_another_number_of_turns() {
+    let played = Played::new(&["n1", "n2", "n3"], None, "");
+    played.file("wait", b"");
+    // One of them has its work from an earlier command: it has the turn, wherever it is in the order.
+    let mut fleet = played.folder.read().unwrap();
+    for number in 0..3 {
+        fleet.hosts.iter_mut().for_each(|host| host.step = Step::Waiting);
+        fleet.hosts[number].step = Step::Submitting;
+        played.folder.write(&fleet).unwrap();
+        let watch = Watch { at_once: Some(1), at_most: Some(Duration::ZERO), ..Watch::default() };
+        run(&played.folder, watch, &|_| ()).unwrap();
+        let hosts = played.folder.read().unwrap().hosts;
+        assert_eq!((hosts[number].step, played.at(Step::Waiting)), (Step::Submitted, 2));
+        assert_eq!(played.folder.read().unwrap().at_once, Some(1));
+    }
+}
