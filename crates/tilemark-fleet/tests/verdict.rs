@@ -687,3 +687,47 @@ fn near_a_limit_a_host_that_fails_in_one_run_is_no_change() {
     let doubt = "h3 failed at 1 tile on kvm in one run only, and half of the hosts or more are undecided there: the step is near a limit";
     assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
 }
+
+#[test]
+fn a_fleet_of_which_most_hosts_are_gone_is_not_the_same() {
+    let quiet = |count| hosts(count).into_iter().map(|host| Host { noise: 0.002, ..host });
+    let before = made_of(&quiet(9).collect::<Vec<_>>(), &["h10"]);
+    let later: Vec<Host> = quiet(3).map(|host| Host { seed: host.seed + 1_000, ..host }).collect();
+    let after = made_of(&later, &["h4", "h5", "h6", "h7", "h8", "h9", "h10"]);
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+    assert_eq!(found.only_in_one, ["h4", "h5", "h6", "h7", "h8", "h9"]);
+    let gone = "nly the earlier run measured 6 hosts: h4, h5, h6, h7, h8, h9";
+    assert!(found.sentence.contains(gone), "{}", found.sentence);
+    assert!(found.reasons.iter().any(|reason| reason.contains(gone)), "{:?}", found.reasons);
+    let never = "either run measured 1 host: h10";
+    assert!(found.sentence.contains(never), "{}", found.sentence);
+    assert!(
+        found.sentence.contains("web p50 is the same on the hosts that are compared: "),
+        "{}",
+        found.sentence
+    );
+    let text = found.terminal(Style { colour: Colour::Plain, width: 200 });
+    assert!(!text.contains("TRUSTED"), "{text}");
+    let mut redacted = found.clone();
+    redact_drift(&mut redacted);
+    for text in [redacted.sentence.clone(), redacted.html()] {
+        assert!(!text.contains("h10") && !text.contains("h4"), "{text}");
+    }
+    // The other way round they are new.
+    let found = verdict::compare(after.path(), before.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+    assert!(found.sentence.contains("nly the later run measured 6 hosts: h4, h5"), "{}", found.sentence);
+    // One that both runs measured and that cannot be compared is a doubt too, and a change is one of a part.
+    let mut later: Vec<Host> = quiet(9).map(|host| Host { seed: host.seed + 1_000, ..host }).collect();
+    later[8].repeats = 2;
+    let before = made_of(&quiet(9).collect::<Vec<_>>(), &[]);
+    let found = verdict::compare(before.path(), made_of(&later, &[]).path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::CannotTell, "{}", found.sentence);
+    assert!(found.sentence.contains("Not compared: h9."), "{}", found.sentence);
+    later.iter_mut().for_each(|host| host.slow = 1.2);
+    let found = verdict::compare(before.path(), made_of(&later, &[]).path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
+    let text = found.terminal(Style { colour: Colour::Plain, width: 200 });
+    assert!(!text.contains("TRUSTED"), "{text}");
+}

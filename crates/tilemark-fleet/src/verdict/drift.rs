@@ -7,7 +7,10 @@ use super::{
     sentence::{hosts as count_of, names, percent_words},
     threads,
 };
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 use tilemark_report::{
     DriftFailure, DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome,
 };
@@ -35,10 +38,15 @@ struct Both<'f> {
 
 fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
     let (both, only_in_one) = pairs(before, after);
+    let is_in_one = |name: &String| both.iter().any(|host| host.name == name) || only_in_one.contains(name);
+    let names: BTreeSet<&String> = before.hosts.iter().chain(&after.hosts).map(|host| &host.name).collect();
+    let in_neither: Vec<String> = names.into_iter().filter(|name| !is_in_one(name)).cloned().collect();
+    let left_out = LeftOut::new(before, &only_in_one);
     let mut drift = FleetDrift::without_figures(before.id.clone(), after.id.clone(), String::new());
     drift.reasons.clear();
     drift.both = both.len();
     drift.only_in_one = only_in_one;
+    drift.in_neither = in_order(in_neither);
     drift.changes = fact_changes(&both);
     drift.scenario = both.first().map(|host| host.after.scenario.clone());
     let (same, other): (Vec<&Both>, Vec<&Both>) =
@@ -69,7 +77,47 @@ fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
         return without(drift, "no host has figures of both runs");
     }
     measure(&mut drift, &same, &compared);
-    conclude(drift, &turned)
+    conclude(drift, &turned, &left_out)
+}
+
+/// Hosts that only one of the two runs measured.
+struct LeftOut {
+    /// Only the earlier one: they are gone.
+    earlier: Vec<String>,
+    /// Only the later one: they are new.
+    later: Vec<String>,
+}
+
+impl LeftOut {
+    fn new(before: &ReadFleet, only_in_one: &[String]) -> Self {
+        let was_measured =
+            |name: &&String| before.hosts.iter().any(|host| host.name == **name && host.record.is_some());
+        let (earlier, later) = only_in_one.iter().partition::<Vec<_>, _>(was_measured);
+        Self { earlier: earlier.into_iter().cloned().collect(), later: later.into_iter().cloned().collect() }
+    }
+
+    /// Who is not compared, in clauses.
+    fn words(&self, drift: &FleetDrift) -> Vec<String> {
+        let clause = |what: &str, hosts: &[String]| {
+            let names = names(hosts.iter().map(String::as_str));
+            (!hosts.is_empty()).then(|| format!("{what} measured {}: {names}", count_of(hosts.len())))
+        };
+        let of_both = (!drift.not_compared.is_empty())
+            .then(|| format!("not compared: {}", names(drift.not_compared.keys().map(String::as_str))));
+        let missing = [
+            clause("only the earlier run", &self.earlier),
+            clause("only the later run", &self.later),
+            clause("neither run", &drift.in_neither),
+        ];
+        missing.into_iter().flatten().chain(of_both).collect()
+    }
+}
+
+/// A clause as a sentence.
+fn as_sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    format!("{}{}.", first.into_iter().collect::<String>(), letters.as_str())
 }
 
 /// Hosts that fail at a step in one run and not in the other.
@@ -217,7 +265,7 @@ fn pairs<'f>(before: &'f ReadFleet, after: &'f ReadFleet) -> (Vec<Both<'f>>, Vec
 
 fn changed(before: &HostRecord, after: &HostRecord) -> Vec<(String, String, String)> {
     let (before, after) = (&before.facts.all, &after.facts.all);
-    let facts: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let facts: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let value = |of: &BTreeMap<String, String>, fact: &String| {
         of.get(fact).cloned().unwrap_or_else(|| "not known".to_owned())
     };
@@ -317,7 +365,7 @@ fn shift(found: Result<Shift, Missing>) -> DriftShift {
 
 /// The verdict, hosts by name, and the sentence. What changed is named as a change; that it comes from what changed in the facts is said
 /// only beside unchanged hosts, and then as what it is: more than they did.
-fn conclude(mut drift: FleetDrift, turned: &Turned) -> FleetDrift {
+fn conclude(mut drift: FleetDrift, turned: &Turned, left_out: &LeftOut) -> FleetDrift {
     let differs = |outcome: &FleetOutcome| *outcome == FleetOutcome::Differs;
     let hosts = drift.measures.iter().flat_map(|measure| &measure.hosts);
     let by_measure: Vec<String> =
@@ -330,9 +378,11 @@ fn conclude(mut drift: FleetDrift, turned: &Turned) -> FleetDrift {
         differs(&measure.all.outcome) || differs(&measure.against_controls.outcome)
     };
     let doubts = turned.doubts();
+    let left_out = left_out.words(&drift);
     let any = drift.measures.iter().any(changes) || !named.is_empty();
     let all_same = !drift.measures.is_empty()
         && doubts.is_empty()
+        && drift.is_about_all()
         && drift.measures.iter().all(|measure| measure.all.outcome == FleetOutcome::Alike);
     drift.verdict = match (any, all_same) {
         (true, _) => FleetOutcome::Differs,
@@ -341,14 +391,16 @@ fn conclude(mut drift: FleetDrift, turned: &Turned) -> FleetDrift {
     };
     let compared = drift.both - drift.not_compared.len();
     let mut said = vec![format!("{} in both runs, {compared} compared.", count_of(drift.both))];
+    said.extend(left_out.iter().map(|clause| as_sentence(clause)));
     // What is sure comes first, and times say nothing of it.
     said.extend(turned.sentences(&drift.changes));
     for measure in &drift.measures {
-        said.extend(sentence_of(measure, &drift.changes));
+        said.extend(sentence_of(measure, &drift.changes, drift.is_about_all()));
     }
     if !by_measure.is_empty() {
         said.push(format!("Changed by themselves: {}.", names(by_measure.iter().map(String::as_str))));
     }
+    drift.reasons.extend(left_out);
     drift.reasons.extend(doubts);
     drift.reasons.extend(
         drift
@@ -368,13 +420,15 @@ fn in_order(mut hosts: Vec<String>) -> Vec<String> {
     hosts
 }
 
-fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> {
+/// `of_all`: whether no host is missing from the comparison.
+fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange], of_all: bool) -> Vec<String> {
     let Some(all) = &measure.all.change else {
         return vec![format!("{}: {}.", measure.name, measure.all.why.clone().unwrap_or_default())];
     };
     let what = match measure.all.outcome {
         FleetOutcome::Differs => "changed on average by",
-        FleetOutcome::Alike => "is the same:",
+        FleetOutcome::Alike if of_all => "is the same:",
+        FleetOutcome::Alike => "is the same on the hosts that are compared:",
         FleetOutcome::CannotTell | FleetOutcome::NotCompared => "may have changed or not:",
     };
     let against = &measure.against_controls;

@@ -97,6 +97,7 @@ pub fn redact_drift(drift: &mut FleetDrift) {
         in_measures
             .chain(in_changes)
             .chain(&drift.only_in_one)
+            .chain(&drift.in_neither)
             .chain(drift.not_compared.keys())
             .chain(in_failures),
     );
@@ -107,6 +108,7 @@ pub fn redact_drift(drift: &mut FleetDrift) {
         scenario: _,
         both: _,
         only_in_one,
+        in_neither,
         not_compared,
         step: _,
         verdict: _,
@@ -117,7 +119,7 @@ pub fn redact_drift(drift: &mut FleetDrift) {
         reasons,
         sentence,
     } = drift;
-    [only_in_one, named, reasons].into_iter().for_each(|texts| names.all(texts));
+    [only_in_one, in_neither, named, reasons].into_iter().for_each(|texts| names.all(texts));
     names.text(sentence);
     names.keys(not_compared);
     for DriftFailure { name, fails_now: _, what, is_control: _ } in failures {

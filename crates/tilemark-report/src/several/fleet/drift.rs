@@ -25,6 +25,8 @@ pub struct FleetDrift {
     pub both: usize,
     /// Hosts that only one run measured.
     pub only_in_one: Vec<String>,
+    /// Hosts that were asked and that neither run measured.
+    pub in_neither: Vec<String>,
     /// Hosts that both measured and that are not compared, each with the reason.
     pub not_compared: BTreeMap<String, String>,
     /// The step at which they are compared.
@@ -135,6 +137,7 @@ impl FleetDrift {
             scenario: None,
             both: 0,
             only_in_one: Vec::new(),
+            in_neither: Vec::new(),
             not_compared: BTreeMap::new(),
             step: None,
             verdict: FleetOutcome::CannotTell,
@@ -146,17 +149,22 @@ impl FleetDrift {
             reasons: vec![why],
         }
     }
+
+    /// Whether each host that was asked in one of the two runs is compared.
+    pub fn is_about_all(&self) -> bool {
+        self.only_in_one.is_empty() && self.in_neither.is_empty() && self.not_compared.is_empty()
+    }
 }
 
 /// What is shown.
 pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
-    let chip = if drift.verdict == FleetOutcome::CannotTell { Chip::CannotTell } else { Chip::Trusted };
-    let finding = Finding {
-        chip: Some(chip),
-        head: String::new(),
-        text: drift.sentence.clone(),
-        reasons: drift.reasons.clone(),
+    // A change is one whoever else is missing. That is no verdict about all hosts.
+    let chip = match drift.verdict {
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => Some(Chip::CannotTell),
+        FleetOutcome::Differs | FleetOutcome::Alike => Some(Chip::Trusted).filter(|_| drift.is_about_all()),
     };
+    let finding =
+        Finding { chip, head: String::new(), text: drift.sentence.clone(), reasons: drift.reasons.clone() };
     let mut sections = Vec::new();
     if !drift.failures.is_empty() {
         sections.push(section(
@@ -192,7 +200,9 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         .only_in_one
         .iter()
         .map(|name| (name.clone(), "only one of the two runs measured it".to_owned()));
-    let left_out: BTreeMap<String, String> = in_one.chain(drift.not_compared.clone()).collect();
+    let in_neither = drift.in_neither.iter().map(|name| (name.clone(), "neither run measured it".to_owned()));
+    let left_out: BTreeMap<String, String> =
+        in_one.chain(in_neither).chain(drift.not_compared.clone()).collect();
     if !left_out.is_empty() {
         let mut left_out: Vec<(String, String)> = left_out.into_iter().collect();
         left_out.sort_by_cached_key(|(name, _)| natural_key(name));
