@@ -688,6 +688,10 @@ fn near_a_limit_a_host_that_fails_in_one_run_is_no_change() {
     assert!(found.reasons.iter().any(|reason| reason == doubt), "{:?}", found.reasons);
 }
 
+fn shown(found: &FleetVerdict) -> String {
+    found.terminal(Style { colour: Colour::Plain, width: 200 })
+}
+
 #[test]
 fn a_fleet_of_which_most_hosts_are_gone_is_not_the_same() {
     let quiet = |count| hosts(count).into_iter().map(|host| Host { noise: 0.002, ..host });
@@ -730,4 +734,57 @@ fn a_fleet_of_which_most_hosts_are_gone_is_not_the_same() {
     assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
     let text = found.terminal(Style { colour: Colour::Plain, width: 200 });
     assert!(!text.contains("TRUSTED"), "{text}");
+}
+
+/// Five hosts of which only h1 and h2 have repeats enough, and h2 is slower.
+fn only_two_compared() -> Vec<Host> {
+    let mut five = hosts(5);
+    five[1].slow = 1.15;
+    five[2..].iter_mut().for_each(|host| host.repeats = 2);
+    five
+}
+
+#[test]
+fn of_two_hosts_that_differ_in_a_larger_group_neither_is_blamed() {
+    let mut two = hosts(2);
+    two[1].slow = 1.15;
+    for (count, found) in [(2, judged(&two)), (5, judged(&only_two_compared()))] {
+        assert_eq!(
+            (found.measured, &*found.groups[0].named),
+            (count, &["h1".to_owned(), "h2".to_owned()][..])
+        );
+        let beside = "h1 and h2 differ at 4 tiles on kvm. h1 beside h2: web p50 \u{2212}";
+        assert!(found.sentence.contains(beside), "{}", found.sentence);
+        assert!(
+            found.sentence.contains("Of two hosts it cannot be said which one is out of line."),
+            "{}",
+            found.sentence
+        );
+        assert!(
+            !found.sentence.contains("median") && !found.sentence.contains("of the other."),
+            "{}",
+            found.sentence
+        );
+        let text = shown(&found);
+        assert!(text.contains("% from the other host") && !text.contains("from the median"), "{text}");
+        let page = found.html();
+        assert!(page.contains("% from the other host") && !page.contains("from the median"));
+        // Trusted is a verdict about all hosts.
+        assert_eq!(text.contains("[TRUSTED]"), count == 2, "{text}");
+    }
+}
+
+#[test]
+fn one_host_of_which_it_is_not_known_whether_it_is_alike_is_one() {
+    let mut hosts = hosts(9);
+    for host in &mut hosts {
+        host.noise = 0.002;
+    }
+    hosts[3].noise = 0.06;
+    let found = judged(&hosts);
+    assert!(
+        found.sentence.contains("It is not known of 1 host whether it is like the others."),
+        "{}",
+        found.sentence
+    );
 }

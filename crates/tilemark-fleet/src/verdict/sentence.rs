@@ -48,16 +48,16 @@ pub(super) fn fleet(found: &FleetVerdict, failing: &[Option<String>]) -> Vec<Str
 fn differing(found: &FleetVerdict) -> Vec<String> {
     let mut said = Vec::new();
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
-        if group.hosts.len() == 2 && group.named.len() == 2 {
-            said.push(two_hosts(found, group));
-            continue;
-        }
-        for name in group.named.iter().take(DESCRIBED) {
-            let host = found.hosts.iter().find(|host| host.name == *name);
+        let pair = pair(found, group);
+        said.extend(pair.map(|pair| two_hosts(pair, group)));
+        let is_of_pair = |name: &str| pair.is_some_and(|pair| pair.iter().any(|host| host.name == name));
+        let others: Vec<&String> = group.named.iter().filter(|name| !is_of_pair(name)).collect();
+        for name in others.iter().take(DESCRIBED) {
+            let host = found.hosts.iter().find(|host| host.name == **name);
             said.extend(host.map(|host| one_host(host, group)));
         }
-        if group.named.len() > DESCRIBED {
-            let more = group.named[DESCRIBED..].iter().map(String::as_str);
+        if others.len() > DESCRIBED {
+            let more = others[DESCRIBED..].iter().map(|name| name.as_str());
             said.push(format!("So do {}.", names(more)));
         }
     }
@@ -75,10 +75,34 @@ fn differing(found: &FleetVerdict) -> Vec<String> {
     said
 }
 
+/// Whether only two hosts of a group have a measure: each figure of it is beside the other host then, and not beside a median.
+pub(super) fn is_of_two(group: &FleetGroup, measure: &str) -> bool {
+    group.measures.iter().any(|one| one.name == measure && one.hosts == 2)
+}
+
+/// The two hosts of a group that differ only in measures that only they have: it cannot be said which one is out of line.
+pub(super) fn pair<'v>(found: &'v FleetVerdict, group: &FleetGroup) -> Option<[&'v FleetHost; 2]> {
+    let is_of_pair = |host: &&FleetHost| {
+        let mut odd = odd(host).peekable();
+        let is_odd = group.named.contains(&host.name) && odd.peek().is_some();
+        is_odd && odd.all(|change| is_of_two(group, &change.measure))
+    };
+    let hosts: Vec<&FleetHost> = found.hosts.iter().filter(is_of_pair).collect();
+    hosts.try_into().ok()
+}
+
+fn odd(host: &FleetHost) -> impl Iterator<Item = &HostDifference> {
+    host.changes.iter().filter(|change| change.outcome == FleetOutcome::Differs)
+}
+
 fn one_host(host: &FleetHost, group: &FleetGroup) -> String {
     let step = group.step.as_deref().unwrap_or_default();
-    let odd = host.changes.iter().filter(|change| change.outcome == FleetOutcome::Differs);
-    let odd: Vec<String> = odd.map(change_words).collect();
+    let words = |change: &HostDifference| {
+        let of_two =
+            if is_of_two(group, &change.measure) { " beside the only other host with it" } else { "" };
+        format!("{}{of_two}", change_words(change))
+    };
+    let odd: Vec<String> = odd(host).map(words).collect();
     match (odd.is_empty(), &host.why) {
         (true, Some(why)) => format!("{} differs from its group: {why}.", host.name),
         (_, why) => {
@@ -88,18 +112,16 @@ fn one_host(host: &FleetHost, group: &FleetGroup) -> String {
     }
 }
 
-fn two_hosts(found: &FleetVerdict, group: &FleetGroup) -> String {
-    let host = found.hosts.iter().find(|host| host.name == group.named[0]);
-    let odd = host.into_iter().flat_map(|host| &host.changes);
-    let odd: Vec<String> =
-        odd.filter(|change| change.outcome == FleetOutcome::Differs).map(change_words).collect();
+fn two_hosts([one, other]: [&FleetHost; 2], group: &FleetGroup) -> String {
+    let odd: Vec<String> = odd(one).map(change_words).collect();
+    let why = |host: &FleetHost| host.why.as_ref().map(|why| format!(" {}: {why}.", host.name));
     format!(
-        "{} and {} differ {}: {} is {} of the other. Of two hosts it cannot be said which one is out of line.",
-        group.named[0],
-        group.named[1],
+        "{0} and {1} differ {2}. {0} beside {1}: {3}.{4} Of two hosts it cannot be said which one is out of line.",
+        one.name,
+        other.name,
         group.step.as_deref().unwrap_or_default(),
-        group.named[0],
         odd.join(", "),
+        why(one).into_iter().chain(why(other)).collect::<String>(),
     )
 }
 
@@ -140,12 +162,16 @@ fn others(found: &FleetVerdict) -> Option<String> {
             let all = if alike == found.measured { "All " } else { "" };
             Some(format!("{all}{} are alike{in_groups}{within}.", hosts(alike)))
         }
+        (1, 0) => Some(format!("The other host is like its group{within}.")),
         (alike, 0) => Some(format!("The other {} are alike{in_groups}{within}.", hosts(alike))),
         (_, open) => {
-            let whole = if open == compared().count() {
-                "whether the hosts are alike".to_owned()
-            } else {
-                format!("of {} whether they are alike{in_groups}", hosts(open))
+            let whole = match open {
+                _ if open == compared().count() => "whether the hosts are alike".to_owned(),
+                1 if found.groups.len() > 1 => {
+                    "of 1 host whether it is like the others of its group".to_owned()
+                }
+                1 => "of 1 host whether it is like the others".to_owned(),
+                _ => format!("of {} whether they are alike{in_groups}", hosts(open)),
             };
             Some(format!("It is not known {whole}."))
         }

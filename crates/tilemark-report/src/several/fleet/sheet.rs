@@ -70,11 +70,16 @@ pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -
     Section { id, title, parts, charts: Vec::new(), is_answer: false }
 }
 
-/// Trusted where the verdict is about all hosts that were asked. A host that differs does so whoever else is missing: then there is none.
+/// Trusted where the verdict is about all hosts that were asked. A host that differs does so whoever else is missing or cannot be compared:
+/// then there is none.
 fn chip(fleet: &FleetVerdict) -> Option<Chip> {
     match fleet.verdict {
         FleetOutcome::Alike => Some(Chip::Trusted),
-        FleetOutcome::Differs => Some(Chip::Trusted).filter(|_| fleet.missing.is_empty()),
+        FleetOutcome::Differs => {
+            let is_compared = |host: &FleetHost| host.outcome != FleetOutcome::NotCompared;
+            let are_all = fleet.missing.is_empty() && fleet.hosts.iter().all(is_compared);
+            Some(Chip::Trusted).filter(|_| are_all)
+        }
         FleetOutcome::CannotTell | FleetOutcome::NotCompared => Some(Chip::CannotTell),
     }
 }
@@ -104,7 +109,7 @@ pub(super) fn names(all: &[impl AsRef<str>]) -> String {
 /// The names of all measures, in order.
 fn measure_names(fleet: &FleetVerdict) -> Vec<&FleetMeasure> {
     let mut found: Vec<&FleetMeasure> = Vec::new();
-    for measure in fleet.groups.iter().flat_map(|group| &group.measures) {
+    for measure in all_measures(fleet) {
         if found.iter().all(|known| known.name != measure.name) {
             found.push(measure);
         }
@@ -112,10 +117,51 @@ fn measure_names(fleet: &FleetVerdict) -> Vec<&FleetMeasure> {
     found
 }
 
+/// What figures of a measure, or of all, are beside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Median,
+    OtherHost,
+    /// In a group of two hosts with the measure the other one, else the median.
+    Either,
+}
+
+impl Beside {
+    fn of<'m>(measures: impl Iterator<Item = &'m FleetMeasure>) -> Self {
+        let (two, more): (Vec<_>, Vec<_>) =
+            measures.filter(|measure| measure.hosts > 0).partition(|measure| measure.hosts == 2);
+        match (two.is_empty(), more.is_empty()) {
+            (true, _) => Self::Median,
+            (false, true) => Self::OtherHost,
+            (false, false) => Self::Either,
+        }
+    }
+
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Median => "% from the median",
+            Self::OtherHost => "% from the other host",
+            Self::Either => "% from the median, of two hosts from the other",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Median => "the median of the host's group",
+            Self::OtherHost => "the other host of its group",
+            Self::Either => "the median of the host's group, or the other host where only two are compared",
+        }
+    }
+}
+
+fn all_measures(fleet: &FleetVerdict) -> impl Iterator<Item = &FleetMeasure> {
+    fleet.groups.iter().flat_map(|group| &group.measures)
+}
+
 fn hosts_parts(fleet: &FleetVerdict) -> Vec<Part> {
-    let mut about =
-        "Each figure is beside the median of the host's group, with its 95 % interval.".to_owned();
-    if let Some(measure) = fleet.groups.iter().flat_map(|group| &group.measures).next() {
+    let beside = Beside::of(all_measures(fleet)).words();
+    let mut about = format!("Each figure is beside {beside}, with its 95 % interval.");
+    if let Some(measure) = all_measures(fleet).next() {
         about = format!(
             "{about} A host is alike where every interval lies within \u{b1}{}\u{202f}% (of p99 \u{b1}5\u{202f}%). It differs where an \
              interval that is widened for the number of hosts lies wholly beyond that, and p after Holm\u{2019}s correction is below 0.01.",
@@ -128,7 +174,10 @@ fn hosts_parts(fleet: &FleetVerdict) -> Vec<Part> {
 fn hosts(fleet: &FleetVerdict) -> Table {
     let measures = measure_names(fleet);
     let mut columns = vec![given("Host"), words("Compared")];
-    columns.extend(measures.iter().map(|measure| measured(measure.name.clone()).unit("% from the median")));
+    columns.extend(measures.iter().map(|measure| {
+        let same = all_measures(fleet).filter(|one| one.name == measure.name);
+        measured(measure.name.clone()).unit(Beside::of(same).unit())
+    }));
     columns.extend([
         measured("Capacity").unit("tiles"),
         words("Ended").dispensable(1),
@@ -401,30 +450,34 @@ fn chart(
         places: hosts.iter().map(|(host, _)| host.name.clone()).collect(),
         right: None,
         levels: vec![Level { from: 0, to: hosts.len(), value: centre }],
-        series: lines(&hosts, measure, centre),
+        series: lines(&hosts, measure),
         zoomed: true,
         marks: Vec::new(),
     }
 }
 
-fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure, centre: f64) -> Vec<Series> {
+fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure) -> Vec<Series> {
+    let unit = Beside::of(std::iter::once(measure)).unit();
     let mut others = Series::new(&measure.name, "does not differ", Stroke::Dots);
     let mut odd = Series::new(&measure.name, "differs", Stroke::Odd);
     for (place, (host, own)) in hosts.iter().enumerate() {
         let line = if own.outcome == FleetOutcome::Differs { &mut odd } else { &mut others };
         let bar = own.change.low.zip(own.change.high);
+        // The median, or the other host.
+        let beside = own.value / (1.0 + own.change.value);
         let interval = bar.map(|(low, high)| format!(" [{}, {}]", tenths(low), tenths(high)));
         line.points.push(SeriesPoint {
             place,
             value: rounded(own.value),
-            bar: bar.map(|(low, high)| (rounded(centre * (1.0 + low)), rounded(centre * (1.0 + high)))),
+            bar: bar.map(|(low, high)| (rounded(beside * (1.0 + low)), rounded(beside * (1.0 + high)))),
             lines: vec![
                 host.name.clone(),
                 format!("{}\u{202f}{}", three(own.value), measure.unit),
                 format!(
-                    "{}\u{202f}%{} from the median",
+                    "{}\u{202f}%{}{}",
                     tenths(own.change.value),
-                    interval.unwrap_or_default()
+                    interval.unwrap_or_default(),
+                    unit.trim_start_matches('%')
                 ),
             ],
             struck: false,
@@ -544,6 +597,27 @@ mod tests {
         assert_eq!(charts[0].series[0].legend, "differs");
         assert!(charts[0].series[0].stroke == Stroke::Odd);
         assert_eq!(charts[0].levels[0].value, 2.8);
+    }
+
+    #[test]
+    fn of_two_hosts_each_figure_is_beside_the_other_also_in_the_chart() {
+        let mut fleet = hostile();
+        fleet.groups.truncate(1);
+        let chart = &sheet(&fleet).charts[0];
+        let point = &chart.series[0].points[0];
+        // 3.0 is 8 % more than the other host's 2.778, whatever the centre is.
+        let (low, high) = point.bar.unwrap();
+        assert!((low - 2.778 * 1.07).abs() < 0.001 && (high - 2.778 * 1.09).abs() < 0.001, "{low} {high}");
+        assert!(point.lines[2].ends_with("% [+7.0, +9.0] from the other host"), "{:?}", point.lines);
+        let units = |fleet: &FleetVerdict| -> Vec<_> {
+            hosts(fleet).columns.iter().filter_map(|column| column.unit).collect()
+        };
+        assert_eq!(units(&fleet)[0], "% from the other host");
+        fleet.groups.push(fleet.groups[0].clone());
+        fleet.groups[1].measures[0].hosts = 3;
+        assert_eq!(units(&fleet)[0], "% from the median, of two hosts from the other");
+        fleet.groups.remove(0);
+        assert_eq!(units(&fleet)[0], "% from the median");
     }
 
     #[test]
