@@ -11,9 +11,10 @@ use crate::{
 use flate2::read::GzDecoder;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
+    error::Error,
     ffi::OsString,
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
     time::Duration,
@@ -26,6 +27,8 @@ use tilemark_site::Host;
 const FILES_MAX: usize = 1 << 20;
 const UNPACKED_BYTES_MAX: u64 = 32 << 30;
 const LOG_BYTES_MAX: u64 = 1 << 20;
+/// How an attempt ended, as this machine writes it.
+const END: &str = "end.json";
 /// What precedes a file in an archive and describes it: its long name (PATH_MAX of linux/limits.h is 4,096), or times and names of POSIX.
 const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 /// A record of gigabytes over a slow line.
@@ -118,14 +121,13 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
     fs::create_dir_all(hosts).map_err(failed)?;
     // Removed where this ends early; one that a kill left is no attempt.
     let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
-    unpack(archive, beside.path()).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData
-        | io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::InvalidInput
-        | io::ErrorKind::NotFound
-        | io::ErrorKind::AlreadyExists => CollectError::Record(error.to_string()),
-        _ => failed(error),
+    unpack(archive, beside.path()).map_err(|error| match error {
+        UnpackError::Archive(error) => CollectError::Record(error.to_string()),
+        UnpackError::Here(error) => failed(error),
     })?;
+    if beside.path().join(END).exists() {
+        return Err(CollectError::Record(format!("it has {END}, which no host writes")));
+    }
     let text = |name: &str| -> String {
         let mut bytes = Vec::new();
         let read = File::open(beside.path().join(name))
@@ -163,7 +165,7 @@ fn lost(record: &RunDirectory) -> HostEnd {
 
 fn write_end(folder: &Path, end: &HostEnd) -> Result<(), FleetError> {
     let text = serde_json::to_vec_pretty(end).expect("documents have only text keys");
-    Ok(write_whole(&folder.join("end.json"), &text)?)
+    Ok(write_whole(&folder.join(END), &text)?)
 }
 
 /// Renames a folder into its place, in exchange for what is there.
@@ -178,15 +180,51 @@ fn put(from: &Path, place: &Path) -> io::Result<()> {
     File::open(place.parent().expect("an attempt is below its host"))?.sync_all()
 }
 
+/// Why an archive cannot be unpacked.
+#[derive(Debug)]
+enum UnpackError {
+    /// By its own fault: that of one host.
+    Archive(io::Error),
+    /// Because of this machine: its disk is full, is damaged or may not be written.
+    Here(io::Error),
+}
+
+impl UnpackError {
+    /// Of reading it. Only this machine's own file can fail by a number of the system.
+    fn reading(error: io::Error) -> Self {
+        if is_of_system(&error) { Self::Here(error) } else { Self::Archive(error) }
+    }
+
+    /// Of making what it names: a name that cannot be made here is its fault.
+    fn naming(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::InvalidInput => Self::Archive(error),
+            _ => Self::Here(error),
+        }
+    }
+}
+
+/// Whether the system gave this error, or one below it.
+fn is_of_system(error: &(dyn Error + 'static)) -> bool {
+    let mut all = std::iter::successors(Some(error), |&error| error.source());
+    all.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some()))
+}
+
 /// Unpacks plain files and folders, and refuses all else: an archive is a host's word.
-fn unpack(archive: File, into: &Path) -> io::Result<()> {
-    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+fn unpack(archive: File, into: &Path) -> Result<(), UnpackError> {
+    let bad = |what: String| UnpackError::Archive(io::Error::new(io::ErrorKind::InvalidData, what));
     let mut archive = Archive::new(GzDecoder::new(archive).take(UNPACKED_BYTES_MAX));
     let mut folders = vec![into.to_owned()];
     let mut long_name = None;
     // Raw: what describes the next file is else read whole into memory, however long it is.
-    for (count, entry) in archive.entries()?.raw(true).enumerate() {
-        let mut entry = entry?;
+    let entries = archive.entries().map_err(UnpackError::reading)?;
+    for (count, entry) in entries.raw(true).enumerate() {
+        let mut entry = entry.map_err(UnpackError::reading)?;
         if count >= FILES_MAX {
             return Err(bad(format!("it has more than {FILES_MAX} files")));
         }
@@ -195,13 +233,14 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
                 return Err(bad("it has two long names for one file".to_owned()));
             }
             EntryType::GNULongName => {
-                let name = description(&mut entry)?;
+                let name = description(&mut entry).map_err(UnpackError::reading)?;
                 let name = name.strip_suffix(b"\0").unwrap_or(&name).to_vec();
                 long_name = Some(PathBuf::from(OsString::from_vec(name)));
                 continue;
             }
             EntryType::XHeader => {
-                long_name = posix_name(&description(&mut entry)?)?;
+                let header = description(&mut entry).map_err(UnpackError::reading)?;
+                long_name = posix_name(&header).map_err(UnpackError::reading)?;
                 continue;
             }
             // A comment.
@@ -210,7 +249,7 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
         }
         let name = match long_name.take() {
             Some(name) => name,
-            None => entry.path()?.into_owned(),
+            None => entry.path().map_err(UnpackError::reading)?.into_owned(),
         };
         let parts: Vec<Component<'_>> = name.components().filter(|part| *part != Component::CurDir).collect();
         if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
@@ -219,20 +258,33 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
         let path: PathBuf = parts.iter().fold(into.to_owned(), |path, part| path.join(part));
         match entry.header().entry_type() {
             EntryType::Directory => {
-                fs::create_dir_all(&path)?;
+                fs::create_dir_all(&path).map_err(UnpackError::naming)?;
                 folders.push(path);
             }
             EntryType::Regular => {
-                let mut file = File::create_new(&path)?;
-                io::copy(&mut entry, &mut file)?;
-                file.sync_all()?;
+                let mut file = File::create_new(&path).map_err(UnpackError::naming)?;
+                copy(&mut entry, &mut file)?;
+                file.sync_all().map_err(UnpackError::Here)?;
             }
             other => {
                 return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {other:?}")));
             }
         }
     }
-    folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
+    folders.iter().try_for_each(|folder| File::open(folder)?.sync_all()).map_err(UnpackError::Here)
+}
+
+/// Copies a file of an archive. `io::copy` does not show whether reading or writing failed.
+fn copy(entry: &mut impl Read, file: &mut File) -> Result<(), UnpackError> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match entry.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => file.write_all(&buffer[..length]).map_err(UnpackError::Here)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(UnpackError::reading(error)),
+        }
+    }
 }
 
 /// What an entry says of the next one.
@@ -318,6 +370,39 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
+    fn of_archive(unpacked: Result<(), UnpackError>) -> io::Error {
+        match unpacked {
+            Err(UnpackError::Archive(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_damaged_archive_is_the_fault_of_its_host_and_a_full_disk_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut noise = GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast());
+        noise.write_all(&[b'x'; 2048]).unwrap();
+        let mut noise = noise.finish().unwrap();
+        noise.seek(SeekFrom::Start(0)).unwrap();
+        let long = "x".repeat(300);
+        for (what, archive) in [
+            ("no tar", noise),
+            ("a name of 300 letters", described(EntryType::GNULongName, 300, &long)),
+            ("a file below a file", archive(&[("exit", "0"), ("exit/log", "x")])),
+            ("an end", archive(&[("exit", "0"), ("end.json/x", "x")])),
+            ("an end of its own", archive(&[("exit", "0"), ("end.json", "x")])),
+        ] {
+            let error = take_home(&folder.path().join("n1/attempt-0"), archive).unwrap_err();
+            assert!(matches!(error, CollectError::Record(_)), "{what}: {error:?}");
+        }
+        // ENOSPC, EIO, EACCES, EROFS and EMFILE, while something is made and while the archive is read.
+        for number in [28, 5, 13, 30, 24] {
+            let error = || io::Error::from_raw_os_error(number);
+            assert!(matches!(UnpackError::naming(error()), UnpackError::Here(_)), "{number}");
+            assert!(matches!(UnpackError::reading(error()), UnpackError::Here(_)), "{number}");
+        }
+    }
+
     /// An archive with one entry of this kind and length, zeros or `text`, and a file `exit` behind it.
     fn described(kind: EntryType, length: u64, text: &str) -> File {
         let mut builder =
@@ -365,7 +450,7 @@ mod tests {
             // A tenth of a megabyte of an archive.
             let hostile = described(kind, 100 << 20, "");
             let before = memory_peak_kib();
-            let error = unpack(hostile, folder.path()).unwrap_err();
+            let error = of_archive(unpack(hostile, folder.path()));
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
             assert!(memory_peak_kib() < before + (50 << 10), "{kind:?}");
         }
@@ -399,7 +484,7 @@ mod tests {
             (EntryType::XHeader, "19 path=../outside\n"),
             (EntryType::XHeader, "13 size=9999\n"),
         ] {
-            let error = unpack(described(kind, text.len() as u64, text), folder.path()).unwrap_err();
+            let error = of_archive(unpack(described(kind, text.len() as u64, text), folder.path()));
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
         }
     }

@@ -4,9 +4,10 @@
 
 mod played;
 
+use flate2::{Compression, write::GzEncoder};
 use played::Played;
-use std::{fs, time::Duration};
-use tilemark_fleet::{Step, Watch, run};
+use std::{fs, io::Write, time::Duration};
+use tilemark_fleet::{End, Step, Watch, run, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -47,4 +48,18 @@ fn a_fleet_run_that_goes_on_may_be_given_another_number_of_turns() {
         assert_eq!((hosts[number].step, played.at(Step::Waiting)), (Step::Submitted, 2));
         assert_eq!(played.folder.read().unwrap().at_once, Some(1));
     }
+}
+
+#[test]
+fn one_host_with_a_damaged_archive_stops_no_other() {
+    let played = Played::new(&["n1", "n2", "n3"], None, "");
+    let mut archive = GzEncoder::new(Vec::new(), Compression::fast());
+    archive.write_all(&[b'x'; 2048]).unwrap();
+    played.file("hosts/n2/archive", &archive.finish().unwrap());
+    run(&played.folder, Watch::default(), &|_| ()).unwrap();
+    let found = verdict::of(played.folder.path()).unwrap();
+    let ends: Vec<(&str, End)> = found.hosts.iter().map(|host| (&*host.name, host.end)).collect();
+    assert_eq!(ends, [("n1", End::Unfit), ("n2", End::NoAnswer), ("n3", End::Unfit)]);
+    let because = &found.hosts[1].because;
+    assert!(because.starts_with("its record is not whole: ") && because.contains("on n2"), "{because}");
 }
