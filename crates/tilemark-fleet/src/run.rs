@@ -12,7 +12,7 @@ use crate::{
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
     job::job,
-    slurm::{self, Queue, Stage, job_name},
+    slurm::{self, Job, Queue, Stage, job_name},
 };
 use std::{
     collections::VecDeque,
@@ -316,7 +316,8 @@ impl Runner<'_> {
     /// Looks at the queue until the job has left it.
     fn wait_in_queue(&self, host: &Host) -> Waited {
         let name = job_name(&locked(&self.fleet).id, &host.name);
-        let (mut silent_since, mut gone_since, mut has_run) = (None, None, false);
+        let (mut silent_since, mut stuck_since, mut has_run) = (None, None, false);
+        let mut printed = None;
         let began = Instant::now();
         loop {
             match self.queue.job(&name) {
@@ -324,16 +325,15 @@ impl Runner<'_> {
                     silent_since = None;
                     let stage = job.stage();
                     has_run |= stage == Stage::Running;
+                    self.print_reason(host, &job, &mut printed);
                     match stage {
                         Stage::Over => return Waited::Over,
-                        Stage::Running | Stage::Queued => gone_since = None,
-                        Stage::HostGone => {
-                            let since = *gone_since.get_or_insert_with(Instant::now);
+                        Stage::Running | Stage::Queued => stuck_since = None,
+                        Stage::HostGone | Stage::Held => {
+                            let since = *stuck_since.get_or_insert_with(Instant::now);
                             if since.elapsed() >= self.lost_after() {
                                 let end = if has_run { End::Lost } else { End::NeverStarted };
-                                let stays =
-                                    "the job stays in the queue: collect later, or `tilemark fleet cancel`";
-                                let because = format!("{}; {stays}", job.words());
+                                let because = format!("{}; {}", job.words(), job.way_on());
                                 return Waited::GivenUp(HostEnd { end, exit_code: None, because });
                             }
                         }
@@ -353,6 +353,18 @@ impl Runner<'_> {
                 return Waited::TimeUp;
             }
             thread::sleep(BETWEEN_TRIES);
+        }
+    }
+
+    /// Prints why a job waits, once for each kind of waiting.
+    fn print_reason(&self, host: &Host, job: &Job, printed: &mut Option<Stage>) {
+        let stage = job.stage();
+        let waits = matches!(stage, Stage::Queued | Stage::HostGone | Stage::Held);
+        // Slurm has looked at a job that has just been submitted only a little later.
+        let is_known = stage != Stage::Queued || job.reason != "None";
+        if waits && is_known && *printed != Some(stage) {
+            (self.note)(&format!("{}: {}", host.name, job.words()));
+            *printed = Some(stage);
         }
     }
 

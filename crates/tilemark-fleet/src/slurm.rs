@@ -14,6 +14,25 @@ use tilemark_units::printable_line;
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// Parts of Slurm's reasons (<https://slurm.schedmd.com/job_reason_codes.html>) with which a job waits until somebody releases it or
+/// changes a limit. Limits of a user, an account or a group of jobs are not among them: they pass when other jobs end.
+const HELD: [&str; 14] = [
+    "JobHeld",
+    "JobHoldMaxRequeue",
+    "launch failed requeued held",
+    "PerJob",
+    "PerNode",
+    "TimeLimit",
+    "PartitionNodeLimit",
+    "PartitionInactive",
+    "MinCpuNotSatisfied",
+    "BadConstraints",
+    "PartitionConfig",
+    "Invalid",
+    "NotAllowed",
+    "NeverSatisfied",
+];
+
 /// A job as the queue shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
@@ -31,6 +50,8 @@ pub(crate) enum Stage {
     Queued,
     /// It waits for a host that is gone.
     HostGone,
+    /// It is held, or beyond a limit that no other job's end changes: it waits until somebody acts.
+    Held,
     Running,
     Over,
 }
@@ -38,10 +59,13 @@ pub(crate) enum Stage {
 impl Job {
     pub(crate) fn stage(&self) -> Stage {
         match self.state.as_str() {
-            "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => {
-                let gone = ["NotAvail", "DOWN", "Down", "BeginTime", "Unavailable"];
-                if gone.iter().any(|word| self.reason.contains(word)) {
+            "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Stage::Held,
+            "PENDING" | "REQUEUED" => {
+                let has = |words: &[&str]| words.iter().any(|word| self.reason.contains(word));
+                if has(&["NotAvail", "DOWN", "Down", "BeginTime", "Unavailable"]) {
                     Stage::HostGone
+                } else if has(&HELD) {
+                    Stage::Held
                 } else {
                     Stage::Queued
                 }
@@ -55,6 +79,17 @@ impl Job {
     /// In Slurm's words.
     pub(crate) fn words(&self) -> String {
         format!("Slurm's job {} is {} ({})", self.id, self.state, self.reason)
+    }
+
+    /// What to do about one that waits for too long.
+    pub(crate) fn way_on(&self) -> String {
+        let later = "the job stays in the queue: collect later, or `tilemark fleet cancel`";
+        match self.stage() {
+            Stage::Held => {
+                format!("see `scontrol show job {}`, and release it or change the limit; {later}", self.id)
+            }
+            _ => later.to_owned(),
+        }
     }
 }
 
@@ -211,6 +246,31 @@ mod tests {
         };
         assert_eq!(stage("PENDING", "Resources"), Stage::Queued);
         assert_eq!(stage("PENDING", "BeginTime"), Stage::HostGone);
+        for held in [
+            "JobHeldUser",
+            "JobHeldAdmin",
+            "PartitionTimeLimit",
+            "PartitionNodeLimit",
+            "QOSMaxWallDurationPerJobLimit",
+            "AssocMaxNodePerJobLimit",
+            "InvalidQOS",
+            "AccountNotAllowed",
+        ] {
+            assert_eq!(stage("PENDING", held), Stage::Held, "{held}");
+        }
+        // They pass when other jobs end.
+        for passes in [
+            "None",
+            "Priority",
+            "QOSMaxJobsPerUserLimit",
+            "QOSMaxNodePerUserLimit",
+            "QOSGrpNodeLimit",
+            "AssocGrpCpuLimit",
+            "MaxNodePerAccount",
+        ] {
+            assert_eq!(stage("PENDING", passes), Stage::Queued, "{passes}");
+        }
+        assert_eq!(stage("REQUEUE_HOLD", "None"), Stage::Held);
         for over in ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"]
         {
             assert_eq!(stage(over, "None"), Stage::Over);

@@ -6,8 +6,8 @@ mod played;
 
 use flate2::{Compression, write::GzEncoder};
 use played::Played;
-use std::{fs, io::Write, time::Duration};
-use tilemark_fleet::{End, Step, Watch, run, verdict};
+use std::{env, fs, io::Write, os::unix::fs::PermissionsExt, process::Command, sync::Mutex, time::Duration};
+use tilemark_fleet::{End, Engine, Step, Watch, run, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -62,4 +62,50 @@ fn one_host_with_a_damaged_archive_stops_no_other() {
     assert_eq!(ends, [("n1", End::Unfit), ("n2", End::NoAnswer), ("n3", End::Unfit)]);
     let because = &found.hosts[1].because;
     assert!(because.starts_with("its record is not whole: ") && because.contains("on n2"), "{because}");
+}
+
+/// Set where this test program is a process of its own, with a queue that a script plays.
+const QUEUE: &str = "TILEMARK_TEST_QUEUE";
+
+#[test]
+fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once() {
+    let Some(lines) = env::var_os(QUEUE) else {
+        let folder = tempfile::tempdir().unwrap();
+        let squeue = folder.path().join("squeue");
+        fs::write(&squeue, format!("#!/bin/sh\ncat \"${QUEUE}\"\n")).unwrap();
+        fs::set_permissions(&squeue, PermissionsExt::from_mode(0o755)).unwrap();
+        let name = "a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once";
+        let mut path = folder.path().as_os_str().to_owned();
+        path.push(":");
+        path.push(env::var_os("PATH").unwrap());
+        let mut alone = Command::new(env::current_exe().unwrap());
+        alone.args(["--exact", name]).env("PATH", path).env(QUEUE, folder.path().join("lines"));
+        let output = alone.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        return;
+    };
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1", "n2", "n3"], None);
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    let states = ["PENDING|JobHeldUser", "REQUEUE_HOLD|None", "PENDING|QOSMaxWallDurationPerJobLimit"];
+    let queue: String =
+        (1..).zip(states).map(|(n, state)| format!("tilemark-{id}-n{n}|{n}|{state}\n")).collect();
+    fs::write(lines, queue).unwrap();
+    let notes = Mutex::new(Vec::new());
+    // Long enough for `lost_after`; without the rule the jobs are waited for until then.
+    let watch = Watch { at_most: Some(Duration::from_secs(30)), ..Watch::default() };
+    run(&played.folder, watch, &|note| notes.lock().unwrap().push(note.to_owned())).unwrap();
+    for (host, reason) in played.folder.read().unwrap().hosts.iter().zip([
+        "Slurm's job 1 is PENDING (JobHeldUser); ",
+        "Slurm's job 2 is REQUEUE_HOLD (None); ",
+        "Slurm's job 3 is PENDING (QOSMaxWallDurationPerJobLimit); ",
+    ]) {
+        let end = host.end.as_ref().unwrap_or_else(|| panic!("{} has no end", host.name));
+        assert_eq!(end.end, End::NeverStarted);
+        assert!(end.because.starts_with(reason), "{end:?}");
+        let printed = format!("{}: {}", host.name, reason.trim_end_matches("; "));
+        assert_eq!(notes.lock().unwrap().iter().filter(|note| **note == printed).count(), 1, "{notes:?}");
+    }
 }
