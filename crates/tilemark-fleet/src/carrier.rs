@@ -54,6 +54,9 @@ pub(crate) enum CarrierError {
     /// The carrier is not on this machine.
     #[error("`{0}` does not start on this machine: {1}")]
     NoProgram(String, String),
+    /// This machine cannot start it at this moment.
+    #[error("`{0}` does not start: this machine is short of open files, processes or memory: {1}")]
+    Short(String, String),
     /// Nothing answers there.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
@@ -87,8 +90,8 @@ pub(crate) enum CarrierError {
 }
 
 impl From<NotStarted> for CarrierError {
-    fn from(NotStarted { program, why }: NotStarted) -> Self {
-        Self::NoProgram(program, why)
+    fn from(NotStarted { program, why, is_short }: NotStarted) -> Self {
+        if is_short { Self::Short(program, why) } else { Self::NoProgram(program, why) }
     }
 }
 
@@ -98,6 +101,10 @@ impl CarrierError {
         match self {
             Self::NoProgram(program, _) => {
                 format!("install `{program}` on this machine, or choose another engine in the site file")
+            }
+            Self::Short(..) => {
+                "raise its limits (`ulimit -n`, `ulimit -u`), or use fewer hosts at the same time with --at-once"
+                    .to_owned()
             }
             Self::Unreachable(_) => {
                 format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
@@ -128,13 +135,18 @@ impl CarrierError {
                     host.name
                 )
             }
-            Self::Local(_) => "free some space on this machine's disk".to_owned(),
+            Self::Local(_) => {
+                "free some space on this machine's disk, or raise its limit of open files (`ulimit -n`)".to_owned()
+            }
         }
     }
 
     /// Whether the host may answer when it is asked a little later.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut(_) | Self::Failed(_))
+        matches!(
+            self,
+            Self::Short(..) | Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut(_) | Self::Failed(_)
+        )
     }
 }
 
@@ -492,6 +504,16 @@ mod tests {
 
     fn question(verb: &'static str, within: u64) -> Question<'static> {
         Question { verb, fleet: "f", seconds: 0, attempt: 0, job: "", within: Duration::from_secs(within) }
+    }
+
+    #[test]
+    fn a_machine_that_is_short_of_files_is_no_missing_program() {
+        let not_started = |is_short| NotStarted { program: "env".into(), why: "why".into(), is_short };
+        let short = CarrierError::from(not_started(true));
+        let (_, host) = exec(&["env"]);
+        assert!(short.may_pass() && short.remedy(&host).contains("ulimit -n"), "{short}");
+        assert!(short.to_string().contains("short of open files"), "{short}");
+        assert!(CarrierError::from(not_started(false)).remedy(&host).contains("install `env`"));
     }
 
     #[test]

@@ -48,6 +48,18 @@ pub enum FleetError {
         /// How many hosts may measure at the same time.
         at_once: usize,
     },
+    /// This machine may not open files enough for the connections to all hosts.
+    #[error(
+        "{hosts} hosts at the same time need up to {wanted} open files in one process, and the limit is {limit}"
+    )]
+    FewFiles {
+        /// How many hosts are asked at the same time.
+        hosts: usize,
+        /// What they need.
+        wanted: u64,
+        /// The hard limit.
+        limit: u64,
+    },
     /// A record cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -70,6 +82,9 @@ impl FleetError {
                 "check that the folder exists, may be written and has space, or set TILEMARK_HOME to another one".to_owned()
             }
             Self::NobodyWaits { .. } => "leave out --detach; --wait-at-most ends the waiting".to_owned(),
+            Self::FewFiles { wanted, .. } => format!(
+                "raise the hard limit in the shell that starts it, `ulimit -Hn {wanted}`, or use fewer hosts at the same time with --at-once"
+            ),
             Self::Record(error) => error.remedy(),
         }
     }
@@ -78,7 +93,7 @@ impl FleetError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Site(_) | Self::NoFleet { .. } | Self::Damaged { .. } | Self::NobodyWaits { .. } => true,
-            Self::Busy { .. } | Self::File { .. } => false,
+            Self::Busy { .. } | Self::File { .. } | Self::FewFiles { .. } => false,
             Self::Record(error) => !matches!(error, RecordError::Write { .. } | RecordError::Busy { .. }),
         }
     }

@@ -18,6 +18,7 @@ mod end_work;
 mod error;
 mod folder;
 mod job;
+mod open_files;
 mod plan;
 mod run;
 mod slurm;

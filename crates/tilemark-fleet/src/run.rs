@@ -12,6 +12,7 @@ use crate::{
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
     job::job,
+    open_files,
     slurm::{self, Job, Queue, Stage, job_name},
 };
 use std::{
@@ -59,6 +60,7 @@ pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> 
     if is_in_turn && watch.detach {
         return Err(FleetError::NobodyWaits { id: fleet.id, at_once });
     }
+    open_files::suffice_for(at_once.min(left.len()))?;
     let runner = Runner {
         queue: Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str())),
         site: fleet.site.clone(),
@@ -530,6 +532,7 @@ pub(crate) fn each_host(
     hosts: &[Host],
     work: impl Fn(&Host) -> Result<(), FleetError> + Sync,
 ) -> Result<(), FleetError> {
+    open_files::suffice_for(ASKED_AT_ONCE.min(hosts.len()))?;
     let left = Mutex::new(hosts.iter().collect::<VecDeque<_>>());
     thread::scope(|scope| {
         let one = || -> Result<(), FleetError> {

@@ -2,13 +2,15 @@
 //! client machines alike.
 
 use rustix::{
+    io::Errno,
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Signal, kill_process_group},
 };
 use std::{
+    error::Error,
     ffi::{OsStr, OsString},
     fs::File,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
@@ -72,6 +74,22 @@ pub struct NotStarted {
     pub program: String,
     /// Why, in words.
     pub why: String,
+    /// Whether this machine is short of open files, processes or memory, so that it may start a little later.
+    pub is_short: bool,
+}
+
+/// What the system answers to a process that may start a little later (errno-base.h of Linux).
+const SHORT: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+
+fn with_causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// Whether an error, or what caused it, is that this machine is short of something.
+fn is_short(error: &(dyn Error + 'static)) -> bool {
+    let mut numbers =
+        with_causes(error).filter_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
+    numbers.any(|number| SHORT.iter().any(|short| short.raw_os_error() == number))
 }
 
 /// How a carrier is ended that does not end by itself.
@@ -123,9 +141,13 @@ impl Carrier {
         temporary: Option<&Path>,
     ) -> Result<(Self, Streams), NotStarted> {
         let name = words.first().cloned().unwrap_or_default();
-        let failed = |why: String| NotStarted { program: name.clone(), why };
-        let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
+        let not_started = |why: String, is_short| NotStarted { program: name.clone(), why, is_short };
+        let failed = |error: &(dyn Error + 'static)| {
+            let words: Vec<String> = with_causes(error).map(ToString::to_string).collect();
+            not_started(words.join(": "), is_short(error))
+        };
+        let program = on_path(&name).ok_or_else(|| not_started("it is not on the PATH".to_owned(), false))?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(&io::Error::from(error)));
         let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
         let spawn = Spawn::path(&program)
             .and_then(|spawn| spawn.arguments(&words[1..]))
@@ -133,7 +155,7 @@ impl Carrier {
                 Some(folder) => spawn.environment(environment_with(folder)),
                 None => Ok(spawn),
             })
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let child = spawn
             .hand(its_in, 0)
             .hand(its_out, 1)
@@ -141,7 +163,7 @@ impl Carrier {
             .own_session()
             .dies_with_thread(end.signal())
             .start()
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let messages = Messages::of(stderr.into());
         let streams = Streams { stdin: stdin.into(), stdout: stdout.into(), messages };
         Ok((Self { child, end, is_reaped: Mutex::new(false) }, streams))
@@ -263,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_without_open_files_or_processes_is_short_of_them() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("it was to be started")]
+        struct Above(#[source] io::Error);
+        for (number, wanted) in [(24, true), (23, true), (11, true), (12, true), (2, false), (13, false)] {
+            assert_eq!(is_short(&Above(io::Error::from_raw_os_error(number))), wanted, "{number}");
+        }
+    }
+
+    #[test]
     fn each_carrier_gives_a_shell() {
         let ssh = ssh_words("192.0.2.1", Some("me"), Duration::from_secs(3)).join(" ");
         assert!(ssh.contains("BatchMode=yes") && ssh.contains("ServerAliveInterval=3"), "{ssh}");
@@ -340,7 +372,9 @@ mod tests {
         assert_eq!(answer, "/x\nsent");
         carrier.reap(Duration::from_secs(60));
         let missing = Carrier::start(&["tilemark-no-such-program".to_owned()], CarrierEnd::AtOnce, None);
-        let why = missing.unwrap_err().to_string();
+        let missing = missing.unwrap_err();
+        assert!(!missing.is_short);
+        let why = missing.to_string();
         assert_eq!(why, "`tilemark-no-such-program` does not start on this machine: it is not on the PATH");
     }
 }
