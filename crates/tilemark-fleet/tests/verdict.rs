@@ -788,3 +788,117 @@ fn one_host_of_which_it_is_not_known_whether_it_is_alike_is_one() {
         found.sentence
     );
 }
+
+#[test]
+fn a_fleet_run_does_not_confirm_itself() {
+    let mut first = hosts(5);
+    first[1].slow = 1.15;
+    let folder = made_of(&first, &[]);
+    let refused = |again: &std::path::Path| {
+        verdict::of_confirmed(folder.path(), again, &BTreeMap::new()).unwrap_err().to_string()
+    };
+    assert!(refused(folder.path()).contains("it is the same fleet run"), "{}", refused(folder.path()));
+    // Whatever the path is, and in a copy too.
+    let dotted = folder.path().join(".");
+    assert!(refused(&dotted).contains("it is the same fleet run"), "{}", refused(&dotted));
+    let again = made_of(&first, &[]);
+    let asked = |folder: &TempDir, id: &str, at: u64| {
+        let names: Vec<&str> = first.iter().map(|host| &*host.name).collect();
+        let document = json!({ "schema": 1, "id": id, "asked_unix_s": at, "hosts": names });
+        fs::write(folder.path().join("fleet.json"), document.to_string()).unwrap();
+    };
+    asked(&folder, "a", 100);
+    asked(&again, "a", 200);
+    assert!(refused(again.path()).contains("it is the same fleet run"), "{}", refused(again.path()));
+    for at in [99, 100] {
+        asked(&again, "b", at);
+        assert!(refused(again.path()).contains("it is not the later one"), "{}", refused(again.path()));
+    }
+    asked(&again, "b", 101);
+    let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+    assert_eq!(found.named, ["h2"], "{}", found.sentence);
+}
+
+#[test]
+fn other_work_confirms_nothing() {
+    let mut first = hosts(5);
+    first[1].slow = 1.15;
+    let folder = made_of(&first, &[]);
+    for host in &mut first {
+        host.scenario = host.scenario.replace("name = \"made\"", "name = \"other\"");
+    }
+    let again = made_of(&first, &[]);
+    let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+    let confirmation = found.confirmation.as_ref().unwrap();
+    assert_eq!(confirmation.confirmed, [] as [&str; 0], "{}", found.sentence);
+    assert_eq!(confirmation.not_measured["h2"], "that run measured other work on it");
+}
+
+#[test]
+fn two_hosts_that_differ_are_confirmed_as_a_pair() {
+    let mut two = hosts(2);
+    two[1].slow = 1.15;
+    for first in [two, only_two_compared()] {
+        let folder = made_of(&first, &[]);
+        let found = verdict::of(folder.path()).unwrap();
+        let chosen = verdict::to_confirm(&found, 7).unwrap();
+        assert_eq!((&*chosen.suspects, chosen.others.len()), (&["h1".to_owned(), "h2".to_owned()][..], 0));
+        assert_eq!((chosen.order.len(), chosen.alone.len()), (2, 0));
+        let again = |slow: f64| {
+            let mut again: Vec<Host> =
+                first[..2].iter().map(|host| Host { seed: host.seed + 100, ..host.clone() }).collect();
+            again[1].slow = slow;
+            let again = made_of(&again, &[]);
+            verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap()
+        };
+        let found = again(1.15);
+        assert_eq!(found.named, ["h1", "h2"], "{} {:?}", found.sentence, found.reasons);
+        assert!(
+            found.sentence.contains("h1 and h2 differ at 4 tiles on kvm. h1 beside h2: "),
+            "{}",
+            found.sentence
+        );
+        assert!(found.sentence.contains("Of two hosts it cannot be said"), "{}", found.sentence);
+        assert!(found.sentence.contains("Confirmed by a second measurement"), "{}", found.sentence);
+        // The other way round, and not at all.
+        for slow in [0.85, 1.0] {
+            let found = again(slow);
+            assert_eq!(
+                found.confirmation.as_ref().unwrap().not_confirmed,
+                ["h1", "h2"],
+                "{}",
+                found.sentence
+            );
+            assert_eq!(found.named, [] as [&str; 0], "{}", found.sentence);
+        }
+        // One of the two did not come back.
+        let again = made_of(&first[..1], &["h2"]);
+        let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+        let why = &found.confirmation.as_ref().unwrap().not_measured;
+        assert_eq!(why["h1"], "no other host was measured again with it");
+        assert_eq!(why["h2"], "it has no whole record");
+    }
+}
+
+#[test]
+fn a_group_in_which_nobody_else_can_be_measured_is_not_measured_again() {
+    let mut hosts = hosts(6);
+    hosts[0].slow = 1.15;
+    for host in &mut hosts[..3] {
+        *host = host.clone().with("/kernel/release", json!({ "value": "6.1.0" }));
+    }
+    for host in &mut hosts[1..3] {
+        host.end = End::CannotTell;
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h1"], "{}", found.sentence);
+    let chosen = verdict::to_confirm(&found, 7).unwrap();
+    let group = host(&found, "h1").group.clone().unwrap();
+    let alone = verdict::Alone { group, suspects: vec!["h1".to_owned()] };
+    assert_eq!((&*chosen.alone, chosen.order.len()), (&[alone.clone()][..], 0));
+    // Beside a group that can be confirmed it is left out.
+    hosts[3].slow = 1.15;
+    let chosen = verdict::to_confirm(&judged(&hosts), 7).unwrap();
+    assert_eq!((&*chosen.suspects, chosen.order.len()), (&["h4".to_owned()][..], 3));
+    assert_eq!(chosen.alone, [alone]);
+}

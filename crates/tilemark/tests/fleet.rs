@@ -543,7 +543,7 @@ fn whole_repeats_of_an_attempt_that_was_lost_come_home() {
 
 /// Hosts that leave made records; `h1` is 10 % slower than the others where that is asked.
 fn with_made_records(slow: f64) -> Option<Played> {
-    let played = Played::new(&["h1", "h2", "h3", "h4", "h5", "h6"], "")?;
+    let played = Played::new(&["h1", "h2", "h3", "h4", "h5", "h6"], GONE)?;
     let mut hosts = made::hosts(6);
     hosts[0].slow = slow;
     played.home.file("code", "0");
@@ -585,6 +585,29 @@ fn a_host_that_differs_is_measured_again_among_others_of_its_group_by_one_comman
     assert!(group.starts_with("rack-a"), "{group}");
     assert_eq!((played.measured("h1"), played.measured("h5") + played.measured("h6")), (2, 2));
     assert_eq!(tilemark_fleet::ids(&played.home.path().join("fleets")).len(), 2);
+    // Where nobody answers, nothing is confirmed, and the exit code shows it.
+    let gone: Vec<PathBuf> =
+        (1..=6).map(|number| played.home.file(&format!("hosts/h{number}/gone"), "")).collect();
+    let said = played.fleet(&["confirm", &first, "--json"]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert_eq!(said.json()["confirmation"]["not_measured"]["h1"], "it has no whole record");
+    assert_eq!(said.json()["named"], serde_json::json!([]));
+    gone.iter().for_each(|gone| fs::remove_file(gone).unwrap());
+    // Where no other host of the group is trusted, nothing is measured.
+    let fleets = tilemark_fleet::ids(&played.home.path().join("fleets")).len();
+    let place = played.home.path().join("fleets").join(&first);
+    for host in ["h2", "h3", "h4", "h5", "h6"] {
+        let number = tilemark_fleet::FleetFolder::find(&played.home.path().join("fleets"), &first)
+            .unwrap()
+            .attempts(host)[0];
+        made::write_end(&place, host, number, tilemark_fleet::End::CannotTell, "made");
+    }
+    let said = played.fleet(&["confirm", &first, "--json"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let message = said.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("nothing can be confirmed: all hosts: no other host"), "{message}");
+    assert!(message.ends_with("beside h1"), "{message}");
+    assert_eq!(tilemark_fleet::ids(&played.home.path().join("fleets")).len(), fleets);
     // Where nobody differs there is nothing to confirm.
     let Some(alike) = with_made_records(1.0) else { return };
     assert_eq!(alike.run(&["--json"]).json()["named"], serde_json::json!([]));

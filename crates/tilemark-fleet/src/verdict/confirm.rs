@@ -5,6 +5,7 @@ use super::{
     failures::Failures,
     judge::{Asked, Figures, common_step, figures_at, verdict},
     read::{HostRecord, ReadFleet, StepKey, fleet},
+    sentence::pair,
     threads,
 };
 use rand::{SeedableRng, seq::SliceRandom};
@@ -14,7 +15,7 @@ use std::{
     path::Path,
 };
 use tilemark_report::{FleetConfirmation, FleetGroup, FleetHost, FleetOutcome, FleetVerdict};
-use tilemark_statistics::{HostVerdict, confirm_hosts};
+use tilemark_statistics::{GroupMeasure, HostChange, HostVerdict, Missing, compare_hosts, confirm_hosts};
 use tilemark_units::natural_key;
 
 /// Others of each group at least: of one suspect and one other it could not be said which of the two is out of line.
@@ -29,12 +30,24 @@ pub struct ToConfirm {
     pub others: Vec<String>,
     /// All of them in random order: whoever measures cannot see which is which.
     pub order: Vec<String>,
+    /// Hosts that differ and cannot be confirmed.
+    pub alone: Vec<Alone>,
 }
 
-/// Chooses the hosts to be measured again; `None` where no host differs. The same seed chooses the same hosts.
+/// Hosts of a group that differ, and beside which no other host of the group can be measured: none is both compared and trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alone {
+    /// The group's name.
+    pub group: String,
+    /// Those that differ.
+    pub suspects: Vec<String>,
+}
+
+/// Chooses the hosts to be measured again; `None` where no host differs. The same seed chooses the same hosts. Two hosts that differ from
+/// each other are measured again as a pair where their group has no other.
 pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut suspects, mut others) = (Vec::new(), Vec::new());
+    let (mut suspects, mut others, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
         let is_other = |host: &&FleetHost| {
             let is_compared = [FleetOutcome::Alike, FleetOutcome::CannotTell].contains(&host.outcome);
@@ -42,19 +55,24 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
         };
         let mut rest: Vec<String> =
             found.hosts.iter().filter(is_other).map(|host| host.name.clone()).collect();
+        let is_pair = group.named.len() == 2 && pair(found, group).is_some();
+        if rest.is_empty() && !is_pair {
+            alone.push(Alone { group: group.name.clone(), suspects: group.named.clone() });
+            continue;
+        }
         rest.sort_by_cached_key(|name| natural_key(name));
         rest.shuffle(&mut random);
         rest.truncate(group.named.len().max(OTHERS_MIN));
         suspects.extend(group.named.iter().cloned());
         others.extend(rest);
     }
-    if suspects.is_empty() {
+    if suspects.is_empty() && alone.is_empty() {
         return None;
     }
     let mut order: Vec<String> = suspects.iter().chain(&others).cloned().collect();
     order.sort_by_cached_key(|name| natural_key(name));
     order.shuffle(&mut random);
-    Some(ToConfirm { suspects, others, order })
+    Some(ToConfirm { suspects, others, order, alone })
 }
 
 /// What measuring suspects again found.
@@ -68,12 +86,27 @@ pub(super) struct Confirmed {
 /// and the same direction, or fail again where most of the others hold, are named.
 ///
 /// # Errors
-/// As [`super::of`], of either folder.
+/// As [`super::of`], of either folder, and where `again` is no later run than the first one.
 pub fn of_confirmed(folder: &Path, again: &Path, groups: &Groups) -> Result<FleetVerdict, VerdictError> {
     let (first, second) = (fleet(folder)?, fleet(again)?);
+    is_later(&first, &second)?;
     let found = verdict(&first, groups, None);
     let confirmed = confirmed(&found, &first, &second);
     Ok(verdict(&first, groups, Some(confirmed)))
+}
+
+/// A run confirms another one only where it was measured after it: else it would confirm itself.
+fn is_later(first: &ReadFleet, again: &ReadFleet) -> Result<(), VerdictError> {
+    let is_same_id = first.written_id.is_some() && first.written_id == again.written_id;
+    let times = first.asked_unix_s.zip(again.asked_unix_s);
+    let why = if is_same_id || first.folder == again.folder {
+        "it is the same fleet run"
+    } else if times.is_some_and(|(first, again)| again <= first) {
+        "it is not the later one"
+    } else {
+        return Ok(());
+    };
+    Err(VerdictError::NotAgain { first: first.id.clone(), again: again.id.clone(), why })
 }
 
 /// A host with its record.
@@ -92,7 +125,13 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
     };
     let (earlier, later) = (records(first), records(again));
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
-        let (before, own) = (of_hosts(&earlier, group), of_hosts(&later, group));
+        let before = of_hosts(&earlier, group);
+        let is_same = |(name, record): &Own| {
+            let first = earlier.get(name);
+            // One that measured no step has no work to compare.
+            record.steps.is_empty() || first.is_some_and(|first| first.facts.work == record.facts.work)
+        };
+        let (own, other): (Vec<Own>, Vec<Own>) = of_hosts(&later, group).into_iter().partition(is_same);
         let others = own.iter().map(|(name, _)| (*name).to_owned());
         confirmed.shown.others.extend(others.filter(|name| !group.named.contains(name)));
         let key = step_again(&before, &own);
@@ -100,8 +139,10 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
             Some(key) => figures_at(record, key),
             None => Err("no step was measured with three repeats that count".to_owned()),
         });
+        let other =
+            other.iter().map(|(name, _)| (*name, Err("that run measured other work on it".to_owned())));
         let figures: BTreeMap<&str, Result<Figures, String>> =
-            own.iter().map(|(name, _)| *name).zip(figures).collect();
+            own.iter().map(|(name, _)| *name).zip(figures).chain(other).collect();
         let failed = key.map(|key| failed_again(group, &before, &own, &key)).unwrap_or_default();
         of_group(found, group, &figures, &failed, &mut confirmed);
     }
@@ -203,7 +244,8 @@ fn of_group(
     }
 }
 
-/// The suspects of a group that differ again in the same measure and direction; `None` where no other host has figures.
+/// The suspects of a group that differ again in the same measure and direction; `None` where no other host has figures. Two hosts that
+/// differed from each other, and have no other, are compared with each other again.
 fn differ_again<'g>(
     found: &FleetVerdict,
     group: &'g FleetGroup,
@@ -213,14 +255,26 @@ fn differ_again<'g>(
     let (suspects, others): (Vec<_>, Vec<_>) =
         group.hosts.iter().filter_map(with_figures).partition(|(name, _)| group.named.contains(name));
     let others: Vec<&Figures> = others.into_iter().map(|(_, figures)| figures).collect();
-    let first = others.first().and_then(|figures| figures.first())?;
+    let of_any = others.first().copied().or_else(|| suspects.first().map(|(_, figures)| *figures));
+    let asked = Asked::of("", of_any?.first()?);
+    let is_of_two = |asked: &Asked| {
+        group.measures.iter().any(|measure| measure.name.ends_with(&asked.name) && measure.hosts == 2)
+    };
+    if others.is_empty() && (suspects.len() != 2 || !asked.iter().any(is_of_two)) {
+        return None;
+    }
     let mut again: BTreeSet<&String> = BTreeSet::new();
-    for asked in Asked::of("", first) {
+    for asked in &asked {
         let of_others: Vec<Vec<f64>> =
             others.iter().filter_map(|figures| asked.values(figures).ok()).collect();
         let (with, of_suspects): (Vec<&String>, Vec<Vec<f64>>) =
             suspects.iter().filter_map(|(name, figures)| Some((*name, asked.values(figures).ok()?))).unzip();
-        let Ok(changes) = confirm_hosts(&of_suspects, &of_others, asked.least_change) else { continue };
+        let is_pair = of_others.is_empty() && of_suspects.len() == 2 && is_of_two(asked);
+        let changes = match is_pair {
+            true => each_beside_the_other(of_suspects, asked.least_change),
+            false => confirm_hosts(&of_suspects, &of_others, asked.least_change),
+        };
+        let Ok(changes) = changes else { continue };
         for (name, change) in with.into_iter().zip(changes) {
             let before = found.hosts.iter().find(|host| host.name == *name);
             let mut before = before.into_iter().flat_map(|host| &host.changes);
@@ -235,4 +289,9 @@ fn differ_again<'g>(
         }
     }
     Some(again)
+}
+
+fn each_beside_the_other(pair: Vec<Vec<f64>>, least_change: f64) -> Result<Vec<HostChange>, Missing> {
+    let mut found = compare_hosts(&[GroupMeasure { hosts: pair, least_change, in_blocks: false }]);
+    found.pop().expect("one measure was asked").map(|spread| spread.hosts)
 }

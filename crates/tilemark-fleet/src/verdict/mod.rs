@@ -18,7 +18,7 @@ mod read;
 mod sentence;
 mod threads;
 
-pub use confirm::{ToConfirm, of_confirmed, to_confirm};
+pub use confirm::{Alone, ToConfirm, of_confirmed, to_confirm};
 pub use drift::compare;
 pub use read::VerdictError;
 pub use tilemark_report::{FleetDrift, FleetOutcome, FleetVerdict};

@@ -53,6 +53,16 @@ pub enum VerdictError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A fleet run that cannot confirm another one.
+    #[error("the fleet run {again} cannot confirm {first}: {why}")]
+    NotAgain {
+        /// The one whose suspects are to be confirmed.
+        first: String,
+        /// The other one.
+        again: String,
+        /// Why not.
+        why: &'static str,
+    },
     /// More hosts than any fleet has.
     #[error("{} names {found} hosts, and a fleet has at most {HOSTS_MAX}", path.display())]
     TooMany {
@@ -67,6 +77,12 @@ pub enum VerdictError {
 pub(super) struct ReadFleet {
     /// Its id: the name of its folder.
     pub(super) id: String,
+    /// Its folder, whichever path led to it.
+    pub(super) folder: PathBuf,
+    /// The id in `fleet.json`, which a copy keeps; none where it is not known.
+    pub(super) written_id: Option<String>,
+    /// When it was asked, in seconds since 1970; none where it is not known.
+    pub(super) asked_unix_s: Option<u64>,
     /// Why it is not known which hosts were asked, where that is so.
     pub(super) asked_unknown: Option<String>,
     /// All hosts, by name.
@@ -173,8 +189,9 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
             }
             return Err(VerdictError::NoFleet { path: folder.to_owned() });
         }
-        Err(why) => (BTreeMap::new(), Some(why)),
+        Err(why) => (Asked::default(), Some(why)),
     };
+    let Asked { id: written_id, unix_s: asked_unix_s, hosts: asked } = asked;
     let mut names: Vec<String> = asked.keys().cloned().chain(folders.into_iter().flatten()).collect();
     names.sort_by_cached_key(|name| natural_key(name));
     names.dedup();
@@ -188,9 +205,9 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
         host.step = asked.and_then(|asked| asked.step.clone());
         host
     });
-    let id = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let id = id.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(ReadFleet { id, asked_unknown, hosts })
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(ReadFleet { id, folder, written_id, asked_unix_s, asked_unknown, hosts })
 }
 
 /// The hosts that have a folder; `None` where there is no folder of hosts.
@@ -212,6 +229,14 @@ fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, VerdictError> {
     Ok(Some(names))
 }
 
+/// What `fleet.json` has.
+#[derive(Default)]
+struct Asked {
+    id: Option<String>,
+    unix_s: Option<u64>,
+    hosts: BTreeMap<String, AskedHost>,
+}
+
 /// What `fleet.json` has about a host.
 #[derive(Default, Deserialize)]
 struct AskedHost {
@@ -221,8 +246,8 @@ struct AskedHost {
     end: Option<HostEnd>,
 }
 
-/// The hosts that `fleet.json` says were asked: names, or objects with a `name`.
-fn asked(path: &Path) -> Result<BTreeMap<String, AskedHost>, String> {
+/// What `fleet.json` says was asked. Its hosts are names, or objects with a `name`.
+fn asked(path: &Path) -> Result<Asked, String> {
     let text = read_text(path, FLEET_MAX).map_err(|error| format!("fleet.json cannot be read: {error}"))?;
     let document: Value =
         serde_json::from_str(&text).map_err(|error| format!("fleet.json is damaged: {error}"))?;
@@ -236,7 +261,11 @@ fn asked(path: &Path) -> Result<BTreeMap<String, AskedHost>, String> {
     let hosts = hosts.ok_or_else(|| "fleet.json does not name its hosts".to_owned())?;
     match hosts.keys().find(|name| !is_plain(name)) {
         Some(odd) => Err(format!("fleet.json names the host {odd:?}, which can be no folder")),
-        None => Ok(hosts),
+        None => Ok(Asked {
+            id: document.get("id").and_then(Value::as_str).map(str::to_owned),
+            unix_s: document.get("asked_unix_s").and_then(Value::as_u64),
+            hosts,
+        }),
     }
 }
 

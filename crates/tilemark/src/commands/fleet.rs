@@ -15,7 +15,7 @@ use std::{path::Path, process::ExitCode};
 use tilemark_fleet::{
     End, EndedWork, Fleet, FleetError, FleetFolder, FleetOrder, PlannedHost, Site, Watch, cancel, clean,
     collect_all, fleets, plan, run, status,
-    verdict::{self, FleetDrift, FleetVerdict, Groups, VerdictError},
+    verdict::{self, Alone, FleetDrift, FleetVerdict, Groups, ToConfirm, VerdictError},
 };
 use tilemark_run::{
     failure::{Failure, FailureCode},
@@ -78,16 +78,27 @@ pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
                 }
             }
         }
-        FleetCommand::Confirm(arguments) => shown(confirmed(arguments), arguments.json.json),
+        FleetCommand::Confirm(arguments) => shown_with(confirmed(arguments), arguments.json.json),
     }
 }
 
 /// Prints a verdict, and ends with the worst of what the hosts ended as.
 fn shown(found: Result<FleetVerdict, Failure>, json: bool) -> ExitCode {
+    shown_with(
+        found.map(|found| {
+            let code = code_of(&found);
+            (found, code)
+        }),
+        json,
+    )
+}
+
+/// Prints a verdict, and ends with this code.
+fn shown_with(found: Result<(FleetVerdict, u8), Failure>, json: bool) -> ExitCode {
     let form = Form::of(json);
     match found {
         Err(failure) => screen::fail(&failure, form),
-        Ok(found) => {
+        Ok((found, code)) => {
             match form {
                 Form::Json => screen::print_json(&found),
                 Form::Text => screen::print_painted(&format!(
@@ -96,10 +107,21 @@ fn shown(found: Result<FleetVerdict, Failure>, json: bool) -> ExitCode {
                     found.terminal(screen::style())
                 )),
             }
-            let ends: Vec<End> = found.hosts.iter().map(|host| host.end).collect();
-            ExitCode::from(exit_code(&ends, found.measured, found.trusted))
+            ExitCode::from(code)
         }
     }
+}
+
+fn code_of(found: &FleetVerdict) -> u8 {
+    let ends: Vec<End> = found.hosts.iter().map(|host| host.end).collect();
+    exit_code(&ends, found.measured, found.trusted)
+}
+
+/// The worse one of two exit codes of fleet runs.
+fn worse(one: u8, other: u8) -> u8 {
+    const FROM_BEST: [u8; 5] = [0, A_HOST_IS_LEFT, NO_HOST_IS_FIT, 4, NOT_RESTORED];
+    let rank = |code: u8| FROM_BEST.iter().position(|known| *known == code);
+    if rank(one) > rank(other) { one } else { other }
 }
 
 /// Always the first line: whoever reads no further knows who is missing.
@@ -346,8 +368,9 @@ fn write_forms(
     Ok(())
 }
 
-/// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both.
-fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure> {
+/// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both. With the exit code,
+/// which is that of both runs.
+fn confirmed(arguments: &FleetConfirmArguments) -> Result<(FleetVerdict, u8), Failure> {
     let folder = own(&arguments.fleet, OtherWay::Move)?;
     let first = folder.read().map_err(failure)?;
     let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
@@ -360,12 +383,36 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure>
             "`tilemark fleet report` shows its verdict",
         ));
     };
+    can_be_confirmed(&chosen)?;
     let fleets = fleets(&places());
     let again = FleetFolder::create(&fleets, &first.again(&chosen.order, seed, &fleets)).map_err(failure)?;
     waited_for(&again, Watch::default())?;
     let found = verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?;
     draw_to(&folder.path().join("report.html"), &found.html())?;
-    Ok(found)
+    let of_again = verdict::of_grouped(again.path(), &groups).map_err(unreadable)?;
+    let code = worse(code_of(&found), code_of(&of_again));
+    Ok((found, code))
+}
+
+/// Names the groups in which nothing can be confirmed. Where it is so in all, nothing is measured.
+fn can_be_confirmed(chosen: &ToConfirm) -> Result<(), Failure> {
+    let words = |alone: &Alone| {
+        let differ = alone.suspects.join(", ");
+        format!(
+            "{}: no other host that is trusted and compared can be measured again beside {differ}",
+            alone.group
+        )
+    };
+    let all: Vec<String> = chosen.alone.iter().map(words).collect();
+    if chosen.suspects.is_empty() {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            format!("nothing can be confirmed: {}", all.join("; ")),
+            "measure the whole fleet again with `tilemark fleet run`, or put more hosts together with --site-groups",
+        ));
+    }
+    all.iter().for_each(|words| screen::note(&format!("not confirmed: {words}")));
+    Ok(())
 }
 
 /// Finds a fleet run; with another site file its hosts are reached as that has them from now on.
@@ -453,7 +500,7 @@ fn all_done(hosts: &[EndedWork]) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{End, exit_code};
+    use super::{End, exit_code, worse};
 
     #[test]
     fn the_worst_end_of_a_host_is_the_exit_code() {
@@ -466,6 +513,13 @@ mod tests {
             (&[End::GuestFailed, End::NotRestored], 2, 0, 6),
         ] {
             assert_eq!(exit_code(ends, measured, trusted), code, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_fleet_runs_the_worse_exit_code_counts() {
+        for (one, other, code) in [(0, 0, 0), (0, 3, 3), (5, 3, 3), (3, 4, 4), (6, 4, 6), (5, 0, 5)] {
+            assert_eq!((worse(one, other), worse(other, one)), (code, code));
         }
     }
 }
