@@ -1163,7 +1163,9 @@ pub(crate) struct FleetRunArguments {
     #[command(flatten)]
     pub(crate) work: FleetWork,
     /// Go on with a fleet run whose command was ended: hosts that have the work are not given it again. Default: the newest
-    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = ["scenario", "site"])]
+    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = [
+        "scenario", "site", "capacity", "on", "preset", "set", "trust", "seed", "tiles", "within", "offline",
+    ])]
     pub(crate) resume: Option<Option<String>>,
     /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all; with --resume, as before
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]

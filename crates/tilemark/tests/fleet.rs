@@ -386,6 +386,44 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
     assert!(started.exists(), "by one's own site file");
 }
 
+#[test]
+fn a_fleet_run_that_goes_on_is_given_no_other_work() {
+    let Some(played) = Played::new(&["n1", "n2", "n3"], "") else { return };
+    played.home.file("takes", "1000");
+    let said = played.run(&["--at-once", "1", "--wait-at-most", "1s", "--json"]);
+    let mut ended: Vec<String> = ends(&said.json()).into_iter().map(|(_, end)| end).collect();
+    ended.sort();
+    assert_eq!(ended, ["not-collected-yet", "not-submitted-yet", "not-submitted-yet"], "{said:?}");
+    let measured = || ["n1", "n2", "n3"].iter().map(|host| played.measured(host)).sum::<usize>();
+    until("one measures", || measured() == 1);
+    for work in [
+        &["--capacity"][..],
+        &["--on", "native"],
+        &["--preset", "quick"],
+        &["--set", "gate.p99=20ms"],
+        &["--trust"],
+        &["--seed", "7"],
+        &["--tiles", "1,2"],
+        &["--within", "10m"],
+        &["--offline"],
+        &["--site", "site.toml"],
+    ] {
+        let said = played.fleet(&[&["run", "--resume"], work].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains(work[0]), "{said:?}");
+    }
+    // All at once, as nobody would wait for a turn.
+    let said = played.fleet(&["run", "--resume", "--detach", "--json"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.json()["error"]["remedy"].as_str().unwrap().contains("leave out --detach"), "{said:?}");
+    assert_eq!(measured(), 1);
+    let said = played.fleet(&["run", "--resume", "--at-once", "2", "--wait-at-most", "1s", "--json"]);
+    assert_eq!(said.json()["measured"], 0, "{said:?}");
+    until("two measure", || measured() == 2);
+    assert_eq!(played.fleet(&["cancel"]).code, Some(0));
+    assert_eq!(measured(), 2);
+}
+
 /// A host that answers nothing while this file of the fleet's folder is there.
 const GONE: &str =
     "[ ! -e $TILEMARK_HOME/gone ] || { echo 'ssh: connect to host: No route to host' >&2; exit 255; }";
