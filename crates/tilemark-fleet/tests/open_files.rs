@@ -6,7 +6,7 @@ mod played;
 
 use played::Played;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tilemark_fleet::{End, Watch, run, status};
+use tilemark_fleet::{End, Watch, status};
 
 #[test]
 fn sixty_hosts_answer_where_the_soft_limit_is_128_open_files() {
@@ -29,7 +29,7 @@ fn sixty_hosts_answer_where_the_soft_limit_is_128_open_files() {
     let odd: Vec<_> = doings.iter().filter(|(_, doing)| doing != "its job has not begun").collect();
     assert!(odd.is_empty(), "{odd:?}");
     lower();
-    run(&played.folder, Watch::default(), &|_| ()).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
     let hosts = played.folder.read().unwrap().hosts;
     let odd: Vec<_> = hosts
         .iter()

@@ -7,27 +7,27 @@ mod played;
 use flate2::{Compression, write::GzEncoder};
 use played::Played;
 use std::{env, fs, io::Write, os::unix::fs::PermissionsExt, process::Command, sync::Mutex, time::Duration};
-use tilemark_fleet::{End, Engine, Step, Watch, run, verdict};
+use tilemark_fleet::{End, Engine, Step, Watch, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
     let played = Played::new(&["n1", "n2", "n3"], Some(1), "");
     played.file("wait", b"");
     let none = Watch { at_most: Some(Duration::ZERO), ..Watch::default() };
-    run(&played.folder, none, &|_| ()).unwrap();
+    played.run(none, &|_| ()).unwrap();
     assert_eq!((played.at(Step::Submitted), played.at(Step::Waiting)), (1, 2));
     // The same again: the one that measures has the turn.
-    run(&played.folder, none, &|_| ()).unwrap();
+    played.run(none, &|_| ()).unwrap();
     assert_eq!((played.at(Step::Submitted), played.at(Step::Waiting)), (1, 2));
     fs::remove_file(played.home.path().join("wait")).unwrap();
-    run(&played.folder, Watch::default(), &|_| ()).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
     assert_eq!(played.at(Step::Over), 3);
 }
 
 #[test]
 fn hosts_that_measure_in_turn_are_not_all_submitted_by_a_command_that_does_not_wait() {
     let played = Played::new(&["n1", "n2", "n3"], Some(1), "");
-    let error = run(&played.folder, Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap_err();
+    let error = played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap_err();
     assert!(error.to_string().contains("at most 1 host"), "{error}");
     assert_eq!(played.at(Step::Waiting), 3);
 }
@@ -43,7 +43,7 @@ fn a_fleet_run_that_goes_on_may_be_given_another_number_of_turns() {
         fleet.hosts[number].step = Step::Submitting;
         played.folder.write(&fleet).unwrap();
         let watch = Watch { at_once: Some(1), at_most: Some(Duration::ZERO), ..Watch::default() };
-        run(&played.folder, watch, &|_| ()).unwrap();
+        played.run(watch, &|_| ()).unwrap();
         let hosts = played.folder.read().unwrap().hosts;
         assert_eq!((hosts[number].step, played.at(Step::Waiting)), (Step::Submitted, 2));
         assert_eq!(played.folder.read().unwrap().at_once, Some(1));
@@ -56,7 +56,7 @@ fn one_host_with_a_damaged_archive_stops_no_other() {
     let mut archive = GzEncoder::new(Vec::new(), Compression::fast());
     archive.write_all(&[b'x'; 2048]).unwrap();
     played.file("hosts/n2/archive", &archive.finish().unwrap());
-    run(&played.folder, Watch::default(), &|_| ()).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
     let found = verdict::of(played.folder.path()).unwrap();
     let ends: Vec<(&str, End)> = found.hosts.iter().map(|host| (&*host.name, host.end)).collect();
     assert_eq!(ends, [("n1", End::Unfit), ("n2", End::NoAnswer), ("n3", End::Unfit)]);
@@ -96,7 +96,7 @@ fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_o
     let notes = Mutex::new(Vec::new());
     // Long enough for `lost_after`; without the rule the jobs are waited for until then.
     let watch = Watch { at_most: Some(Duration::from_secs(30)), ..Watch::default() };
-    run(&played.folder, watch, &|note| notes.lock().unwrap().push(note.to_owned())).unwrap();
+    played.run(watch, &|note| notes.lock().unwrap().push(note.to_owned())).unwrap();
     for (host, reason) in played.folder.read().unwrap().hosts.iter().zip([
         "Slurm's job 1 is PENDING (JobHeldUser); ",
         "Slurm's job 2 is REQUEUE_HOLD (None); ",

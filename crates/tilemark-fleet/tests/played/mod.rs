@@ -1,9 +1,9 @@
 //! Hosts that are folders of this machine: a shell plays each of them, with a home of its own.
 #![allow(dead_code, reason = "each file that includes this uses its own part of it")]
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread, time::Duration};
 use tempfile::TempDir;
-use tilemark_fleet::{Engine, Fleet, FleetFolder, FleetOrder, Host, Site, Step};
+use tilemark_fleet::{Engine, Fleet, FleetError, FleetFolder, FleetOrder, Host, Site, Step, Watch, run};
 
 /// A fleet run that nothing was done for yet.
 pub(crate) struct Played {
@@ -73,6 +73,18 @@ impl Played {
         let mut fleet = self.folder.read().unwrap();
         fleet.hosts.iter_mut().for_each(|host| host.step = Step::Submitted);
         self.folder.write(&fleet).unwrap();
+    }
+
+    /// Goes on with the fleet run. Carriers that other tests start at this moment have the lock of a run that is over until they are another
+    /// program, so a busy one is tried again.
+    pub(crate) fn run(&self, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> Result<(), FleetError> {
+        for _ in 0..3_000 {
+            match run(&self.folder, watch, note) {
+                Err(FleetError::Busy { .. }) => thread::sleep(Duration::from_millis(10)),
+                other => return other,
+            }
+        }
+        panic!("it stays busy");
     }
 
     /// How many hosts are at this step.
