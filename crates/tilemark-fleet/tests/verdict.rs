@@ -902,3 +902,27 @@ fn a_group_in_which_nobody_else_can_be_measured_is_not_measured_again() {
     assert_eq!((&*chosen.suspects, chosen.order.len()), (&["h4".to_owned()][..], 3));
     assert_eq!(chosen.alone, [alone]);
 }
+
+#[test]
+fn a_host_that_was_named_for_two_things_stays_so_for_what_was_confirmed() {
+    let mut first = hosts(6);
+    first[3] = Host { errors: 0.3, slow: 1.2, ..first[3].clone() };
+    let folder = made_of(&first, &[]);
+    let again = |errors: f64, slow: f64| {
+        let mut again: Vec<Host> =
+            first[2..5].iter().map(|host| Host { seed: host.seed + 100, ..host.clone() }).collect();
+        again[1] = Host { errors, slow, ..again[1].clone() };
+        let found =
+            verdict::of_confirmed(folder.path(), made_of(&again, &[]).path(), &BTreeMap::new()).unwrap();
+        assert_eq!(found.named, ["h4"], "{} {:?}", found.sentence, found.reasons);
+        found.sentence
+    };
+    let both = again(0.3, 1.2);
+    assert!(both.contains("web p50 +") && both.contains("; it fails at 4 tiles on kvm"), "{both}");
+    let slow = again(0.0, 1.2);
+    assert!(slow.contains("web p50 +"), "{slow}");
+    assert!(slow.contains("; it failed once, and not when it was measured again."), "{slow}");
+    let fails = again(0.3, 1.0);
+    assert!(fails.contains("h4 differs from its group: it fails at 4 tiles on kvm"), "{fails}");
+    assert!(!fails.contains("web p50 +"), "{fails}");
+}

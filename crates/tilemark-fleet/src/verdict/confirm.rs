@@ -10,10 +10,7 @@ use super::{
 };
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 use tilemark_report::{FleetConfirmation, FleetGroup, FleetHost, FleetOutcome, FleetVerdict};
 use tilemark_statistics::{GroupMeasure, HostChange, HostVerdict, Missing, compare_hosts, confirm_hosts};
 use tilemark_units::natural_key;
@@ -78,8 +75,11 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
 /// What measuring suspects again found.
 pub(super) struct Confirmed {
     pub(super) shown: FleetConfirmation,
-    /// Why a suspect that was measured again is not confirmed, where that is not because it did not differ.
+    /// Why a suspect that was measured again is not confirmed, where that is not because it did not differ. Of one that is confirmed by a
+    /// measure: why its failure is not.
     pub(super) why_not: BTreeMap<String, String>,
+    /// Of confirmed suspects: the measures in which they differ again.
+    pub(super) again: BTreeMap<String, Vec<String>>,
 }
 
 /// The verdict of a fleet whose suspects were measured again in the fleet run `again`: only those that differ again, in the same measure
@@ -122,6 +122,7 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
             others: Vec::new(),
         },
         why_not: BTreeMap::new(),
+        again: BTreeMap::new(),
     };
     let (earlier, later) = (records(first), records(again));
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
@@ -229,13 +230,15 @@ fn of_group(
             (Some(Ok(_)), None) => Some("no other host was measured again with it"),
             (Some(Ok(_)), Some(_)) => None,
         };
-        let is_confirmed =
-            failed == Some(&Ok(())) || differ.as_ref().is_some_and(|names| names.contains(name));
-        if is_confirmed {
-            shown.confirmed.push(name.clone());
-        } else if let Some(Err(why)) = failed {
-            shown.not_confirmed.push(name.clone());
+        let again = differ.as_ref().and_then(|found| found.get(name)).cloned().unwrap_or_default();
+        if let Some(Err(why)) = failed {
             confirmed.why_not.insert(name.clone(), why.clone());
+        }
+        if failed == Some(&Ok(())) || !again.is_empty() {
+            shown.confirmed.push(name.clone());
+            confirmed.again.insert(name.clone(), again);
+        } else if let Some(Err(_)) = failed {
+            shown.not_confirmed.push(name.clone());
         } else if let Some(why) = not_measured {
             shown.not_measured.insert(name.clone(), why.to_owned());
         } else {
@@ -244,13 +247,13 @@ fn of_group(
     }
 }
 
-/// The suspects of a group that differ again in the same measure and direction; `None` where no other host has figures. Two hosts that
+/// The suspects of a group that differ again, with the measures in which they do so in the same direction; `None` where no other host has figures. Two hosts that
 /// differed from each other, and have no other, are compared with each other again.
 fn differ_again<'g>(
     found: &FleetVerdict,
     group: &'g FleetGroup,
     figures: &BTreeMap<&str, Result<Figures, String>>,
-) -> Option<BTreeSet<&'g String>> {
+) -> Option<BTreeMap<&'g String, Vec<String>>> {
     let with_figures = |name: &'g String| Some((name, figures.get(name.as_str())?.as_ref().ok()?));
     let (suspects, others): (Vec<_>, Vec<_>) =
         group.hosts.iter().filter_map(with_figures).partition(|(name, _)| group.named.contains(name));
@@ -263,7 +266,7 @@ fn differ_again<'g>(
     if others.is_empty() && (suspects.len() != 2 || !asked.iter().any(is_of_two)) {
         return None;
     }
-    let mut again: BTreeSet<&String> = BTreeSet::new();
+    let mut again: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for asked in &asked {
         let of_others: Vec<Vec<f64>> =
             others.iter().filter_map(|figures| asked.values(figures).ok()).collect();
@@ -278,13 +281,13 @@ fn differ_again<'g>(
         for (name, change) in with.into_iter().zip(changes) {
             let before = found.hosts.iter().find(|host| host.name == *name);
             let mut before = before.into_iter().flat_map(|host| &host.changes);
-            let is_same = before.any(|before| {
+            let same = before.find(|before| {
                 before.measure.ends_with(&asked.name)
                     && before.outcome == FleetOutcome::Differs
                     && before.change.value.signum() == change.change.value.signum()
             });
-            if is_same && change.verdict == HostVerdict::Differs {
-                again.insert(name);
+            if let Some(same) = same.filter(|_| change.verdict == HostVerdict::Differs) {
+                again.entry(name).or_default().push(same.measure.clone());
             }
         }
     }

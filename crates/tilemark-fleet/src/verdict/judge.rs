@@ -447,7 +447,8 @@ fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], groups: &mut
     let is_confirmed = |name: &String| confirmed.shown.confirmed.contains(name);
     let mut whys: BTreeMap<String, String> = BTreeMap::new();
     for host in hosts.iter_mut().filter(|host| host.outcome == FleetOutcome::Differs) {
-        if is_confirmed(&host.name) {
+        if let Some(again) = confirmed.again.get(&host.name) {
+            keep_confirmed(host, again, confirmed.why_not.get(&host.name));
             continue;
         }
         host.outcome = FleetOutcome::CannotTell;
@@ -466,6 +467,19 @@ fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], groups: &mut
             let own = group.why.iter().cloned().chain(by_reason(&dropped, &whys));
             group.why = Some(own.collect::<Vec<_>>().join("; "));
         }
+    }
+}
+
+/// A host that was named for several things stays so for those that were confirmed.
+fn keep_confirmed(host: &mut FleetHost, again: &[String], no_failure: Option<&String>) {
+    let differs = |change: &&mut HostDifference| change.outcome == FleetOutcome::Differs;
+    for change in host.changes.iter_mut().filter(differs) {
+        if !again.contains(&change.measure) {
+            change.outcome = FleetOutcome::CannotTell;
+        }
+    }
+    if let Some(why) = no_failure {
+        host.why = Some(why.clone());
     }
 }
 
