@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
-use tilemark_sys::files::{OPEN_FOLDER, make_folder, open_private};
+use tilemark_sys::files::{OPEN_FOLDER, PRIVATE_FOLDER, make_folder, open_private};
 use tilemark_units::Sha256Hash;
 
 use crate::archive;
@@ -256,7 +256,7 @@ impl ImageCache {
             }
         }
         // Moved aside first, so that an image is whole or not there; what is interrupted goes with the next build.
-        let aside = self.aside(&lock)?;
+        let aside = self.aside(&lock, PRIVATE_FOLDER)?;
         let (place, moved) = (self.folder_of(name), aside.path().join("image"));
         fs::rename(&place, &moved).map_err(ImageError::io("remove", &place))?;
         let bytes = bytes_in(&moved).map_err(ImageError::io("read", &moved))?;
@@ -283,7 +283,7 @@ impl ImageCache {
         progress: &mut dyn Progress,
     ) -> Result<Image> {
         let lock = self.lock(progress)?;
-        let aside = self.aside(&lock)?;
+        let aside = self.aside(&lock, PRIVATE_FOLDER)?;
         let folder = aside.path().join("image");
         make_folder(&folder, OPEN_FOLDER).map_err(ImageError::io("create", &folder))?;
         progress.step(Step::Hashing);
@@ -299,7 +299,8 @@ impl ImageCache {
     }
 
     fn build(&self, spec: &ImageSpec, lock: &CacheLock, progress: &mut dyn Progress) -> Result<Image> {
-        let aside = self.aside(lock)?;
+        // mmdebstrap and apt's own user must be able to walk through it.
+        let aside = self.aside(lock, OPEN_FOLDER)?;
         let built = build_image(spec, aside.path(), progress)?;
         self.keep(&built)
     }
@@ -312,7 +313,8 @@ impl ImageCache {
         lock: &CacheLock,
         progress: &mut dyn Progress,
     ) -> Result<Image> {
-        let aside = self.aside(lock)?;
+        // The base may be somebody else's: its programs with a set-user-id bit lie there while they are copied, and nobody may reach them.
+        let aside = self.aside(lock, PRIVATE_FOLDER)?;
         let built = extend_image(base, spec, aside.path(), progress)?;
         self.keep(&built)
     }
@@ -332,8 +334,8 @@ impl ImageCache {
         Ok(image)
     }
 
-    /// A new folder to build in; what interrupted builds left is removed first. Goes when dropped.
-    fn aside(&self, _lock: &CacheLock) -> Result<TempDir> {
+    /// A new folder to build in, with this mode; what interrupted builds left is removed first. Goes when dropped.
+    fn aside(&self, _lock: &CacheLock, mode: u32) -> Result<TempDir> {
         let entries = fs::read_dir(&self.folder).map_err(ImageError::io("read", &self.folder))?;
         for entry in entries {
             let entry = entry.map_err(ImageError::io("read", &self.folder))?;
@@ -342,8 +344,7 @@ impl ImageCache {
             }
         }
         let mut builder = tempfile::Builder::new();
-        // mmdebstrap and apt's own user must be able to walk through it.
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
         let made = builder.prefix(BUILD_START).permissions(permissions).tempdir_in(&self.folder);
         made.map_err(ImageError::io("create a folder in", &self.folder))
     }

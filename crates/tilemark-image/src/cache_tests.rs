@@ -1,7 +1,8 @@
 //! The cache without building: images of a few bytes, put there as a build would.
 
 use std::cell::RefCell;
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::time::Duration;
 
 use super::*;
@@ -24,30 +25,41 @@ fn spec() -> ImageSpec {
     ImageSpec::built_in("first-look").unwrap()
 }
 
+/// The same with a page of the host's.
+fn with_page() -> ImageSpec {
+    let file = ExtraFile {
+        path: "/srv/page".to_owned(),
+        source: FileSource::Text("a page".to_owned()),
+        sha256: Sha256Hash::of(b"a page"),
+        mode: 0o644,
+    };
+    spec().with("scenario-a", &[], vec![file]).unwrap()
+}
+
 impl Fixture {
     /// Puts an image there whose root holds `root`.
-    fn put(&self, root: &str) -> Image {
+    fn put(&self, root: impl AsRef<[u8]>) -> Image {
         self.put_for(&spec(), spec().key(), root)
     }
 
     /// Puts one there for a specification that had this key when it was built.
-    fn put_for(&self, spec: &ImageSpec, key: Sha256Hash, root: &str) -> Image {
+    fn put_for(&self, spec: &ImageSpec, key: Sha256Hash, root: impl AsRef<[u8]>) -> Image {
         let lock = self.cache.lock(&mut Silent).unwrap();
-        let aside = self.cache.aside(&lock).unwrap();
+        let aside = self.cache.aside(&lock, PRIVATE_FOLDER).unwrap();
         let folder = aside.path().join("image");
         fs::create_dir(&folder).unwrap();
-        let file = |name: FileName, content: &str| {
+        let file = |name: FileName, content: &[u8]| {
             fs::write(folder.join(name.as_str()), content).unwrap();
-            LockedFile { sha256: Sha256Hash::of(content.as_bytes()), bytes: content.len() as u64 }
+            LockedFile { sha256: Sha256Hash::of(content), bytes: content.len() as u64 }
         };
         let lock = ImageLock {
             format: FORMAT,
             spec: key,
             kernel: "6.1.0".into(),
             files: LockedFiles {
-                root_erofs: file(FileName::RootErofs, root),
-                vmlinux: file(FileName::Vmlinux, "kernel"),
-                initrd: file(FileName::Initrd, "modules"),
+                root_erofs: file(FileName::RootErofs, root.as_ref()),
+                vmlinux: file(FileName::Vmlinux, b"kernel"),
+                initrd: file(FileName::Initrd, b"modules"),
             },
             packages: vec![],
         };
@@ -137,13 +149,7 @@ fn of_the_images_that_one_scenario_had_made_only_the_newest_is_in_use() {
 #[test]
 fn an_image_that_lacks_only_the_hosts_files_is_seen_before_it_is_made() {
     let fixture = fixture();
-    let file = ExtraFile {
-        path: "/srv/page".to_owned(),
-        source: FileSource::Text("a page".to_owned()),
-        sha256: Sha256Hash::of(b"a page"),
-        mode: 0o644,
-    };
-    let with_file = spec().with("scenario-a", &[], vec![file]).unwrap();
+    let with_file = with_page();
     let look = |spec: &ImageSpec| ImageCache::look(fixture.cache.folder.parent().unwrap(), spec).unwrap();
     assert!(matches!(look(&with_file), InCache::Missing));
     let base = fixture.put("root");
@@ -153,6 +159,53 @@ fn an_image_that_lacks_only_the_hosts_files_is_seen_before_it_is_made() {
     // Its own specification is read again, though it does not say where the page came from.
     assert_eq!(whole.spec().files[0].source, FileSource::InImage);
     assert_eq!(whole.spec().key(), with_file.key());
+}
+
+/// Looks at the copy of the base once it is whole, as the root file system is made of it.
+struct LookAtCopy<'a> {
+    cache: &'a Path,
+    /// The mode of the folder that it is in, and of the program in it.
+    seen: Vec<[u32; 2]>,
+}
+
+impl Progress for LookAtCopy<'_> {
+    fn step(&mut self, step: Step) {
+        if step != Step::FileSystem {
+            return;
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let entries = fs::read_dir(self.cache).unwrap().map(|entry| entry.unwrap().path());
+        let builds = entries.filter(|path| path.file_name().unwrap().as_bytes().starts_with(b".build-"));
+        self.seen.extend(builds.map(|build| [mode(&build), mode(&build.join("tree/bin/become-root"))]));
+    }
+    fn line(&mut self, _: &str) {}
+}
+
+#[test]
+fn nobody_else_reaches_a_program_of_an_image_while_files_are_added_to_it() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::skipped("adding files to an image needs root");
+    }
+    let fixture = fixture();
+    let tree = fixture._folder.path().join("base");
+    fs::create_dir_all(tree.join("bin")).unwrap();
+    let program = tree.join("bin/become-root");
+    fs::write(&program, "#!/bin/sh").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let erofs = fixture._folder.path().join("base.erofs");
+    let made = std::process::Command::new("mkfs.erofs").arg("--quiet").args([&erofs, &tree]).status();
+    assert!(made.unwrap().success());
+    fixture.put(fs::read(&erofs).unwrap());
+    let mut progress = LookAtCopy { cache: &fixture.cache.folder, seen: Vec::new() };
+    // In a mount namespace of this thread's own, as builds are.
+    std::thread::scope(|scope| {
+        let extend = || {
+            tilemark_sys::namespace::own_mounts().unwrap();
+            fixture.cache.ensure(&with_page(), Network::Forbidden, &mut progress).unwrap()
+        };
+        scope.spawn(extend).join().unwrap()
+    });
+    assert_eq!(progress.seen, [[0o700, 0o4755]]);
 }
 
 #[test]
