@@ -51,7 +51,10 @@ fn header(bytes: u64) -> Header {
 
 /// Unpacks an exported image into `folder` and returns its name. Whatever is wrong, nothing of it is used.
 pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
-    let file = File::open(source).map_err(ImageError::io("read", source))?;
+    read_opened(File::open(source).map_err(ImageError::io("read", source))?, source, folder)
+}
+
+fn read_opened(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
     let mut archive = Archive::new(file);
     let refuse = |reason: String| ImageError::BadArchive { path: source.to_owned(), reason };
     // What the reader says of a text that is no archive quotes it, and it may be any file of the host's.
@@ -62,7 +65,8 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
             _ => "it is not an archive that `tilemark image export` wrote, or it is damaged".to_owned(),
         })
     };
-    let mut entries = archive.entries().map_err(broken)?;
+    // As they are: the reader would take long names and further headers, of whatever length, into memory. What we write has neither.
+    let mut entries = archive.entries().map_err(broken)?.raw(true);
     let mut name = None;
     let mut next = |wanted: &str| {
         let entry =
@@ -156,5 +160,31 @@ fn unpack(mut entry: Entry<'_, File>, target: &Path, source: &Path) -> Result<Lo
         }
         writer.write_all(&buffer[..read]).map_err(ImageError::io("write", target))?;
         bytes += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Seek;
+
+    #[test]
+    fn a_long_name_and_further_headers_are_refused_before_they_are_read() {
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+            let mut header = header(1 << 30);
+            header.set_entry_type(kind);
+            header.set_path("././@LongLink").unwrap();
+            header.set_cksum();
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(header.as_bytes()).unwrap();
+            file.set_len((1 << 30) + (64 << 10)).unwrap();
+            file.rewind().unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let refused = read_opened(file.try_clone().unwrap(), "a.tar".as_ref(), folder.path()).unwrap_err();
+            assert!(matches!(refused, ImageError::BadArchive { .. }), "{refused}");
+            // The descriptors have one place in the file: what was read is before it.
+            let read = file.stream_position().unwrap();
+            assert!(read <= 64 << 10, "{read} bytes of {kind:?} were read");
+        }
     }
 }
