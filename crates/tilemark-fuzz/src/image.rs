@@ -44,7 +44,7 @@ pub fn take_archive(bytes: &[u8]) {
     let file = folder.path().join("image.tar");
     fs::write(&file, archive).expect("a file can be written");
     let cache = ImageCache::open(&folder.path().join("cache")).expect("a folder can be made");
-    if let Ok(image) = cache.import(&file, None, &mut Silent) {
+    if let Ok(image) = cache.import(&file, None, &[], &mut Silent) {
         let _ = (image.verify(), cache.list());
     }
     // Nothing may be written beside the cache and the archive.

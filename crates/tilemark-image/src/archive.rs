@@ -180,7 +180,8 @@ mod tests {
             file.set_len((1 << 30) + (64 << 10)).unwrap();
             file.rewind().unwrap();
             let folder = tempfile::tempdir().unwrap();
-            let refused = read_opened(file.try_clone().unwrap(), "a.tar".as_ref(), folder.path()).unwrap_err();
+            let refused =
+                read_opened(file.try_clone().unwrap(), "a.tar".as_ref(), folder.path()).unwrap_err();
             assert!(matches!(refused, ImageError::BadArchive { .. }), "{refused}");
             // The descriptors have one place in the file: what was read is before it.
             let read = file.stream_position().unwrap();

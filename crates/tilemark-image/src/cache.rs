@@ -80,6 +80,15 @@ pub enum Standing {
     Replaced,
 }
 
+/// A specification that is not the user's to give away: an image of it is taken from elsewhere only by its whole name.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// What needs it, for a person: ``the built-in scenario `shop` ``.
+    pub of: String,
+    /// What it is.
+    pub spec: ImageSpec,
+}
+
 /// Held while the cache is changed; gone with its process, however that ends.
 struct CacheLock {
     _file: File,
@@ -275,11 +284,13 @@ impl ImageCache {
     /// Takes in an exported image, verifying every byte; it becomes the current one for its specification.
     ///
     /// An image brings a kernel and programs that run as root in guests, and its own hashes say only that it is whole. So one that
-    /// would become that of a built-in name is refused unless `expected` is its name; so is one of another name than `expected`.
+    /// would become that of a built-in name or of what is `reserved`, or would take the place of another image, is refused unless
+    /// `expected` is its name; so is one of another name than `expected`.
     pub fn import(
         &self,
         file: &Path,
         expected: Option<Sha256Hash>,
+        reserved: &[Reserved],
         progress: &mut dyn Progress,
     ) -> Result<Image> {
         let lock = self.lock(progress)?;
@@ -293,9 +304,23 @@ impl ImageCache {
                 return Err(ImageError::OtherImage { path: file.to_owned(), expected, found: name });
             }
             Some(_) => {}
-            None => refuse_built_in(file, &ImageSpec::read_kept(&folder.join(SPEC_FILE))?)?,
+            None => {
+                let spec = ImageSpec::read_kept(&folder.join(SPEC_FILE))?;
+                refuse_reserved(file, &spec, reserved)?;
+                self.refuse_other(file, &spec, name)?;
+            }
         }
         self.keep(&Built { folder, name })
+    }
+
+    /// Whoever builds this specification, or has built it, uses the image that is there.
+    fn refuse_other(&self, file: &Path, spec: &ImageSpec, name: Sha256Hash) -> Result<()> {
+        match self.pointed_to(spec.key())? {
+            Some(present) if present != name && self.folder_of(present).is_dir() => {
+                Err(ImageError::WouldReplace { path: file.to_owned(), of: spec.name.clone(), present })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn build(&self, spec: &ImageSpec, lock: &CacheLock, progress: &mut dyn Progress) -> Result<Image> {
@@ -410,14 +435,17 @@ impl ImageCache {
     }
 }
 
-/// A run finds an image by what its specification holds, a person by the specification's name: neither may be a built-in one's.
-fn refuse_built_in(file: &Path, spec: &ImageSpec) -> Result<()> {
-    for of in BUILT_IN_NAMES {
-        if spec.name == *of || spec.key() == ImageSpec::built_in(of)?.key() {
-            return Err(ImageError::ForBuiltIn { path: file.to_owned(), of: (*of).to_owned() });
-        }
+/// A run finds an image by what its specification holds, a person by the specification's name: neither may be a reserved one's.
+fn refuse_reserved(file: &Path, spec: &ImageSpec, reserved: &[Reserved]) -> Result<()> {
+    let mut all = reserved.to_vec();
+    for name in BUILT_IN_NAMES {
+        let of = format!("the built-in image `{name}`");
+        all.insert(0, Reserved { of, spec: ImageSpec::built_in(name)? });
     }
-    Ok(())
+    match all.into_iter().find(|own| own.spec.name == spec.name || own.spec.key() == spec.key()) {
+        Some(Reserved { of, .. }) => Err(ImageError::ForBuiltIn { path: file.to_owned(), of }),
+        None => Ok(()),
+    }
 }
 
 /// Bytes of the files of a folder that has no others below it.

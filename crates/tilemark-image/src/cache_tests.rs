@@ -332,7 +332,7 @@ fn an_exported_image_comes_in_elsewhere_under_the_same_name() {
     let image = here.put("root");
     let file = here.cache.folder.join("exported.tar");
     here.cache.export("first-look", &file).unwrap();
-    let imported = there.cache.import(&file, Some(image.name()), &mut Silent).unwrap();
+    let imported = there.cache.import(&file, Some(image.name()), &[], &mut Silent).unwrap();
     assert_eq!(imported.name(), image.name());
     imported.verify().unwrap();
     assert_eq!(there.ensure().unwrap().name(), image.name());
@@ -347,17 +347,41 @@ fn no_imported_image_becomes_that_of_a_built_in_name_in_silence() {
     let other = fixture();
     let name = other.put_for(&renamed, renamed.key(), "a third root").name();
     other.cache.export(&name.to_string(), &file).unwrap();
-    let refused = there.cache.import(&file, None, &mut Silent).unwrap_err();
+    let refused = there.cache.import(&file, None, &[], &mut Silent).unwrap_err();
     assert!(matches!(refused, ImageError::ForBuiltIn { .. }), "by its content: {refused}");
     here.cache.export("first-look", &file).unwrap();
-    let refused = there.cache.import(&file, None, &mut Silent).unwrap_err();
+    let refused = there.cache.import(&file, None, &[], &mut Silent).unwrap_err();
     assert!(matches!(refused, ImageError::ForBuiltIn { .. }), "{refused}");
-    let refused = there.cache.import(&file, Some(own.name()), &mut Silent).unwrap_err();
+    let refused = there.cache.import(&file, Some(own.name()), &[], &mut Silent).unwrap_err();
     assert!(matches!(refused, ImageError::OtherImage { .. }), "{refused}");
     assert_eq!(there.cache.list().unwrap().len(), 1, "nothing of it is kept");
     assert_eq!(there.ensure().unwrap().name(), own.name());
-    there.cache.import(&file, Some(hostile.name()), &mut Silent).unwrap();
+    there.cache.import(&file, Some(hostile.name()), &[], &mut Silent).unwrap();
     assert_eq!(there.ensure().unwrap().name(), hostile.name());
+}
+
+#[test]
+fn no_imported_image_takes_the_place_of_another_in_silence() {
+    let (here, there) = (fixture(), fixture());
+    let file = here.cache.folder.join("exported.tar");
+    // What a user's scenario holds, and the same without its files, from which the next image is made.
+    let whole = ImageSpec { packages: vec!["nginx".to_owned()], ..with_page() };
+    for spec in [whole.without_own_files().unwrap(), whole] {
+        let own = there.put_for(&spec, spec.key(), "own");
+        let renamed = ImageSpec { name: "harmless".to_owned(), ..spec.clone() };
+        let other = here.put_for(&renamed, renamed.key(), "another");
+        here.cache.export(&other.name().to_string(), &file).unwrap();
+        let refused = there.cache.import(&file, None, &[], &mut Silent).unwrap_err();
+        assert!(matches!(refused, ImageError::WouldReplace { .. }), "{refused}");
+        assert!(refused.to_string().contains(&own.name().short()), "{refused}");
+        assert_eq!(there.cache.cached(&spec).unwrap().unwrap().name(), own.name());
+        // The same again replaces nothing, and a whole name says what is meant.
+        there.cache.export(&own.name().to_string(), &file).unwrap();
+        there.cache.import(&file, None, &[], &mut Silent).unwrap();
+        here.cache.export(&other.name().to_string(), &file).unwrap();
+        there.cache.import(&file, Some(other.name()), &[], &mut Silent).unwrap();
+        assert_eq!(there.cache.cached(&spec).unwrap().unwrap().name(), other.name());
+    }
 }
 
 #[test]
@@ -378,14 +402,14 @@ fn no_damage_to_an_exported_image_gets_past_the_import() {
         // A cache of its own each time: where the image is already, the damaged one would not be used.
         let there = fixture();
         // A byte between the members may change without harm; then all that is taken in is right.
-        if let Ok(image) = there.cache.import(&damaged, name, &mut Silent) {
+        if let Ok(image) = there.cache.import(&damaged, name, &[], &mut Silent) {
             assert_eq!(*image.lock(), whole_lock, "byte {at}");
             image.verify().unwrap();
         }
     }
     for length in [0, 512, whole.len() / 2, whole.len() - 4096] {
         fs::write(&damaged, &whole[..length]).unwrap();
-        let error = fixture().cache.import(&damaged, name, &mut Silent).unwrap_err();
+        let error = fixture().cache.import(&damaged, name, &[], &mut Silent).unwrap_err();
         assert!(matches!(error, ImageError::BadArchive { .. }), "{length}: {error}");
     }
 }

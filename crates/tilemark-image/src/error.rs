@@ -91,11 +91,15 @@ pub enum ImageError {
     /// An exported image that is not the one that was asked for.
     #[error("{path} holds the image {found}, and {expected} was asked for")]
     OtherImage { path: PathBuf, expected: Sha256Hash, found: Sha256Hash },
-    /// An exported image that runs of a built-in name would use, and nobody said that it is the right one.
-    #[error(
-        "runs of the built-in image `{of}` would use {path} from now on, and nothing says that it is the image you mean"
-    )]
+    /// An exported image that runs of a built-in image or scenario would use, and nobody said that it is the right one.
+    #[error("runs of {of} would use {path} from now on, and nothing says that it is the image you mean")]
     ForBuiltIn { path: PathBuf, of: String },
+    /// An exported image that would be used in place of another, and nobody said that it is the right one.
+    #[error(
+        "{path} would be used in place of the image {} of `{of}`, and nothing says that it is the image you mean",
+        present.short()
+    )]
+    WouldReplace { path: PathBuf, of: String, present: Sha256Hash },
     /// The disk store is mounted by another run.
     #[error("the disk store {file} is in use")]
     StoreBusy { file: PathBuf },
@@ -174,7 +178,7 @@ impl ImageError {
             Self::OtherImage { .. } => {
                 "use it only if you trust where the file comes from: `tilemark image export` prints an image's name"
             }
-            Self::ForBuiltIn { .. } => {
+            Self::ForBuiltIn { .. } | Self::WouldReplace { .. } => {
                 "give the name that `tilemark image export` printed where it was made: --sha256 NAME"
             }
             Self::StoreBusy { .. } => {

@@ -40,7 +40,7 @@ pub mod foreign {
     pub use crate::lock::locked_packages;
 }
 
-pub use cache::{CachedImage, ImageCache, InCache, Network, OF_SCENARIO, Standing};
+pub use cache::{CachedImage, ImageCache, InCache, Network, OF_SCENARIO, Reserved, Standing};
 pub use error::ImageError;
 pub use extend::mount_root;
 pub use image::{FileName, Image};

@@ -144,6 +144,7 @@ impl From<ImageError> for Failure {
             | ImageError::BadArchive { .. }
             | ImageError::OtherImage { .. }
             | ImageError::ForBuiltIn { .. }
+            | ImageError::WouldReplace { .. }
             | ImageError::FileChanged { .. }
             | ImageError::NoSource { .. }
             | ImageError::SuiteNotFound { .. }

@@ -95,6 +95,15 @@ impl ImageAsked {
         Self::of_scenario(&scenario, text)
     }
 
+    /// The image of a scenario inside the program.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub(crate) fn of_builtin(name: &str) -> Result<Self, Failure> {
+        let scenario = Draft::from_toml(&text_of(name)?, name)?.finish()?;
+        Self::of_scenario(&scenario, name)
+    }
+
     /// What is to be built, with its files as they were when this was asked first.
     ///
     /// # Errors

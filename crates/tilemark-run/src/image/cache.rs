@@ -3,14 +3,17 @@
 use crate::{
     failure::{Failure, FailureCode, place_failed},
     guests::database_disks::store_file,
-    image::build::ready,
+    image::{asked::ImageAsked, build::ready},
     job::lock::{self, WhenBusy},
     job::recover,
     job::types::ImageReady,
 };
 use serde::Serialize;
 use std::path::Path;
-use tilemark_image::{ImageCache, ImageError, Sha256Hash, Silent, Standing, disk_store::remove_store};
+use tilemark_image::{
+    ImageCache, ImageError, Reserved, Sha256Hash, Silent, Standing, disk_store::remove_store,
+};
+use tilemark_plan::builtin::{BUILTINS, Builtin};
 use tilemark_record::places::Places;
 use tilemark_sys::files::Place;
 use tilemark_units::Bytes;
@@ -81,9 +84,22 @@ pub fn import(places: &Places, file: &Path, expected: Option<&str>) -> Result<Im
     let expected = expected.map(named).transpose()?;
     let cache = ImageCache::open(&places.cache)?;
     cache
-        .import(file, expected, &mut Silent)
+        .import(file, expected, &reserved()?, &mut Silent)
         .map(|image| ready(&image, None))
         .map_err(|error| of_file(error, file))
+}
+
+/// What the scenarios inside the program have their images made of: whole, and without the files that are added last.
+fn reserved() -> Result<Vec<Reserved>, Failure> {
+    let mut reserved = Vec::new();
+    for Builtin { name, .. } in BUILTINS {
+        let asked = ImageAsked::of_builtin(name)?;
+        let spec = asked.spec()?;
+        for spec in [Some(spec.clone()), spec.without_own_files()].into_iter().flatten() {
+            reserved.push(Reserved { of: format!("the built-in scenario `{name}`"), spec });
+        }
+    }
+    Ok(reserved)
 }
 
 fn named(name: &str) -> Result<Sha256Hash, Failure> {
@@ -195,6 +211,7 @@ mod tests {
         job::state_folder::{Keeper, boot_id},
     };
     use std::fs;
+    use tilemark_image::{ImageLock, ImageSpec, LockedFile, LockedFiles};
 
     const ALL: Unwanted = Unwanted { name: None, unused: true, disks: true };
 
@@ -204,6 +221,64 @@ mod tests {
         fs::write(store_file(&places.cache), vec![1; 1 << 20]).unwrap();
         fs::write(places.cache.join("other"), "no image and no disk").unwrap();
         places
+    }
+
+    /// An exported image of this specification, as somebody else would make it.
+    fn exported(spec: &ImageSpec, file: &Path) {
+        let locked =
+            |content: &[u8]| LockedFile { sha256: Sha256Hash::of(content), bytes: content.len() as u64 };
+        let contents: [&[u8]; 3] = [b"root", b"kernel", b"modules"];
+        let [root_erofs, vmlinux, initrd] = contents.map(locked);
+        let files = LockedFiles { root_erofs, vmlinux, initrd };
+        let lock =
+            ImageLock { format: 1, spec: spec.key(), kernel: "6.1".to_owned(), files, packages: vec![] };
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join(lock.image_name().to_string());
+        fs::create_dir(&place).unwrap();
+        let texts = [("image.lock", lock.to_toml()), ("image.toml", spec.to_toml())];
+        let names = ["root.erofs", "vmlinux", "initrd"].into_iter().zip(contents);
+        let texts = texts.iter().map(|(name, text)| (*name, text.as_bytes()));
+        let members: Vec<_> = texts.chain(names).collect();
+        for (name, content) in &members {
+            fs::write(place.join(name), content).unwrap();
+        }
+        let members = members.iter().map(|(name, _)| format!("{}/{name}", lock.image_name()));
+        let mut tar = std::process::Command::new("tar");
+        let made = tar.arg("--format=gnu").arg("-C").arg(folder.path()).arg("-cf").arg(file).args(members);
+        assert!(made.status().unwrap().success());
+    }
+
+    #[test]
+    fn an_image_that_the_built_in_shop_would_use_is_imported_by_its_whole_name_only() {
+        let home = tempfile::tempdir().unwrap();
+        let (places, file) = (places(home.path()), home.path().join("shop.tar"));
+        let shop = ImageAsked::called("shop").unwrap();
+        let shop = ImageSpec { name: "harmless".to_owned(), ..shop.spec().unwrap().clone() };
+        // Without its pages and rows it is an image inside the program.
+        for (spec, of) in
+            [(shop.without_own_files().unwrap(), "image `consolidation`"), (shop, "scenario `shop`")]
+        {
+            exported(&spec, &file);
+            let refused = import(&places, &file, None).unwrap_err();
+            assert_eq!(refused.code, FailureCode::BadInput);
+            assert!(
+                refused.message.starts_with(&format!("runs of the built-in {of} would use")),
+                "{refused:?}"
+            );
+            assert!(list(&places).unwrap().is_empty());
+        }
+        exported(
+            &ImageSpec { packages: vec!["hello".to_owned()], ..ImageSpec::built_in("first-look").unwrap() },
+            &file,
+        );
+        assert!(import(&places, &file, None).unwrap_err().message.contains("`first-look`"), "by its name");
+        let own = ImageSpec {
+            name: "own".to_owned(),
+            packages: vec!["hello".to_owned()],
+            ..ImageSpec::built_in("first-look").unwrap()
+        };
+        exported(&own, &file);
+        import(&places, &file, None).unwrap();
     }
 
     #[test]
