@@ -73,11 +73,32 @@ pub(crate) fn overlay(lower: &Path, scratch: &Path, target: &Path) -> Result<(),
     Mounted { source: "overlay", target, kind: "overlay", flags, options: &options }.mount()
 }
 
-/// Folders that programs expect to be memory, below `root`.
+/// Folders that programs expect to be memory, and their modes.
+const MEMORY_FOLDERS: [(&str, u32); 3] = [("run", 0o755), ("tmp", 0o1777), ("dev/shm", 0o1777)];
+
+/// Folders that programs expect to be memory, below `root`: each a memory file system of the kernel's own size, half of the memory.
 pub(crate) fn memory_folders(root: &Path) -> Result<(), AgentError> {
-    tmpfs(&root.join("run"), "mode=755")?;
-    tmpfs(&root.join("tmp"), "mode=1777")?;
-    tmpfs(&root.join("dev/shm"), "mode=1777")?;
+    for (folder, mode) in MEMORY_FOLDERS {
+        tmpfs(&root.join(folder), &format!("mode={mode:o}"))?;
+    }
+    terminals(root)
+}
+
+/// The same, all of them in the memory file system at `scratch`: what is written counts there, whichever folder it is in.
+pub(crate) fn memory_folders_in(scratch: &Path, root: &Path) -> Result<(), AgentError> {
+    for (folder, mode) in MEMORY_FOLDERS {
+        let (place, target) = (scratch.join("memory").join(folder), root.join(folder));
+        for folder in [&place, &target] {
+            fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
+        }
+        rustix::fs::chmod(&place, Mode::from_raw_mode(mode))
+            .map_err(step(format!("open up {}", place.display())))?;
+        mount_bind(&place, &target).map_err(step(format!("mount memory on {}", target.display())))?;
+    }
+    terminals(root)
+}
+
+fn terminals(root: &Path) -> Result<(), AgentError> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = "newinstance,ptmxmode=0666,mode=620";
     Mounted { source: "devpts", target: &root.join("dev/pts"), kind: "devpts", flags, options }.mount()
@@ -181,6 +202,32 @@ pub(crate) fn links(dev: &Path) -> Result<(), AgentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_written_in_any_memory_folder_of_a_shell_counts_as_one() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: mounting needs root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (scratch, root) = (folder.path().join("scratch"), folder.path().join("root"));
+        // In a mount namespace of this thread's own.
+        let in_own_mounts = || {
+            tilemark_sys::namespace::own_mounts().unwrap();
+            tmpfs(&scratch, "mode=755,size=1048576").unwrap();
+            memory_folders_in(&scratch, &root).unwrap();
+            let write =
+                |path: &str, bytes| fs::write(root.join(path), vec![1; bytes]).map_err(|error| error.kind());
+            write("tmp/half", 600 << 10).unwrap();
+            for path in ["tmp/other", "run/other", "dev/shm/other"] {
+                assert_eq!(write(path, 600 << 10), Err(io::ErrorKind::StorageFull), "{path}");
+                fs::remove_file(root.join(path)).unwrap();
+            }
+            let mode = |path| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(["run", "tmp", "dev/shm"].map(mode), [0o755, 0o1777, 0o1777]);
+        };
+        std::thread::scope(|scope| scope.spawn(in_own_mounts).join()).unwrap();
+    }
 
     #[test]
     fn a_root_whose_folders_lead_elsewhere_is_refused() {

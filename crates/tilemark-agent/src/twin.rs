@@ -52,7 +52,7 @@ impl Orders {
 pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), AgentError> {
     let orders = Orders::parse(arguments)?;
     let channel = take_handed(SOCKET_NUMBER).map_err(step("take the handed socket"))?;
-    prepare_root(&orders)?;
+    prepare_root(&orders, mounts::memory_folders)?;
     own_input()?;
     let twin = Twin { channel, power: power::serve()?, walls: Walls::of_services()? };
     let ended = first_process::serve_and_reap("serve-socket", Some(twin));
@@ -68,7 +68,8 @@ const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 pub(crate) fn shell(arguments: impl Iterator<Item = String>) -> Result<(), AgentError> {
     let mut orders = Orders::parse(arguments)?;
     let words = std::mem::take(&mut orders.disks);
-    prepare_root(&orders)?;
+    // No control group bounds its memory: what it writes anywhere counts as one.
+    prepare_root(&orders, |root| mounts::memory_folders_in(&orders.scratch, root))?;
     rustix::system::sethostname(b"image").map_err(step("set the host name"))?;
     let prepare = step::<std::io::Error>("prepare the shell");
     let spawn = || match &words[..] {
@@ -89,7 +90,10 @@ pub(crate) fn shell(arguments: impl Iterator<Item = String>) -> Result<(), Agent
     }
 }
 
-fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
+fn prepare_root(
+    orders: &Orders,
+    memory_folders: impl Fn(&Path) -> Result<(), AgentError>,
+) -> Result<(), AgentError> {
     namespace::isolate_mounts().map_err(step("part its mounts from the host's"))?;
     // Read before the host's files are gone.
     let disks: Result<Vec<u64>, AgentError> = orders.disks.iter().map(|disk| device_number(disk)).collect();
@@ -100,7 +104,7 @@ fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
     mounts::refuse_detours(&root)?;
     mounts::kernel_file_systems(&root)?;
     mounts::devices(&root.join("dev"))?;
-    mounts::memory_folders(&root)?;
+    memory_folders(&root)?;
     for (index, number) in disks.into_iter().enumerate() {
         data_disk(&root.join("dev"), index, number)?;
     }

@@ -62,6 +62,16 @@ fn a_shell_in_an_image_has_no_network_and_nothing_of_it_is_kept() {
     assert!(real.left(&BTreeSet::new(), &[]).is_empty(), "{:?}", real.left(&BTreeSet::new(), &[]));
     let said = shell("kill -TERM $$");
     assert_eq!(said.code, Some(128 + 15), "{said:?}");
+    // All that is written is memory, 1 GiB of it at most, wherever it is.
+    for folder in ["/tmp", "/run", "/dev/shm", "/srv"] {
+        let said = shell(&format!("head -c 1100000000 /dev/zero >{folder}/much; echo code $?"));
+        assert!(!said.out.contains("code 0"), "{folder}: {said:?}");
+    }
+    let said =
+        shell("head -c 600000000 /dev/zero >/tmp/a && head -c 600000000 /dev/zero >/dev/shm/b; echo code $?");
+    assert!(!said.out.contains("code 0"), "two folders together: {said:?}");
+    let said = shell("stat -c %a /tmp /run /dev/shm && echo a >/tmp/a && cat /tmp/a");
+    assert_eq!(said.out, "1777\n755\n1777\na\n", "{said:?}");
     // The walls of native twins: nothing is mounted, and no other process of the host is seen.
     let said = shell("mount -t tmpfs none /mnt; echo code $?; ls -d /proc/[0-9]* | wc -l");
     assert!(!said.out.contains("code 0"), "{said:?}");
