@@ -558,6 +558,8 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     assert_eq!(list()[0]["ready"], 2);
     assert_eq!(says(&["console", name(0)]).code, Some(0));
     assert_eq!(says(&["exec", name(1), "true"]).code, Some(0));
+    let busy = says(&["exec", name(0), "true"]);
+    assert!(busy.code == Some(3) && busy.error.contains("runs another program"), "{busy:?}");
     kill_process(Pid::from_raw(client.id() as i32).unwrap(), Signal::INT).unwrap();
     let ended = soon("its end by Ctrl-C", || client.try_wait().unwrap());
     assert_eq!(ended.signal(), Some(Signal::INT.as_raw()), "{ended:?}");

@@ -27,7 +27,7 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Mutex, MutexGuard, OnceLock, TryLockError,
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, Sender},
     },
@@ -316,7 +316,7 @@ struct OneGuest {
 }
 
 /// Ends the wait for the next who asks when it is dropped.
-struct ShutDownOnDrop<'a>(&'a UnixListener);
+pub(crate) struct ShutDownOnDrop<'a>(pub(crate) &'a UnixListener);
 
 impl Drop for ShutDownOnDrop<'_> {
     fn drop(&mut self) {
@@ -458,7 +458,10 @@ fn elsewhere(read: &GuestPlaceFigures) -> Option<String> {
 
 fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
     let request = Execute { arguments: arguments.to_vec(), within: Span::new(EXECUTE_WITHIN) };
-    let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut session = match unless_busy(session) {
+        Ok(session) => session,
+        Err(failure) => return GuestsReply::Failed(failure),
+    };
     match session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
         Ok(Reply::Executed { code, output, error }) => GuestsReply::Executed { code, output, error },
         Ok(_) => GuestsReply::Failed(Failure::new(
@@ -470,6 +473,23 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
     }
 }
 
+/// A guest's session, where no program runs in it. One who asked and went away leaves a program running: the agent hears of nothing before
+/// that has ended, and another program would wait for it without a word.
+fn unless_busy<S>(session: &Mutex<S>) -> Result<MutexGuard<'_, S>, Failure> {
+    match session.try_lock() {
+        Ok(session) => Ok(session),
+        Err(TryLockError::Poisoned(session)) => Ok(session.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Failure::new(
+            FailureCode::HostUnfit,
+            "the guest runs another program, of a `guests exec` that goes on or was cancelled",
+            format!(
+                "try again once that has ended, after {} s at most; to run several beside each other, start them by one command",
+                EXECUTE_WITHIN.as_secs()
+            ),
+        )),
+    }
+}
+
 pub(crate) fn no_such_guest(guest: &str) -> Failure {
     Failure::new(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
 }
@@ -477,6 +497,17 @@ pub(crate) fn no_such_guest(guest: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_in_which_a_program_runs_is_busy_and_nobody_waits_for_it() {
+        let session = Mutex::new(());
+        let first = unless_busy(&session).unwrap();
+        let refused = unless_busy(&session).unwrap_err();
+        assert_eq!(refused.code, FailureCode::HostUnfit);
+        assert!(refused.message.contains("runs another program"), "{refused:?}");
+        drop(first);
+        assert!(unless_busy(&session).is_ok());
+    }
 
     #[test]
     fn the_time_left_is_that_of_the_guests_to_come_and_told_when_a_tenth_is_ready() {
