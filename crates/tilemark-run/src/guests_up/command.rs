@@ -4,7 +4,7 @@ use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests_up::engine::{EXECUTE_WITHIN, GuestsReply, GuestsRequest, no_such_guest},
     image::{asked::ImageAsked, build::obtain},
-    job::command::{Afterwards, do_job, other_job_done},
+    job::command::{Afterwards, other_job_done, try_job},
     job::messages::{Messages, send},
     job::resources,
     job::state_folder::StateFolder,
@@ -21,7 +21,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-pub use tilemark_agent_protocol::OUTPUT_BYTES_MAX;
+pub use tilemark_agent_protocol::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use tilemark_guests::{
     own_bridge::{self, WantedBridge, refuse_addresses_in_use},
     uplink_name,
@@ -68,19 +68,21 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     resources::enough(&plan, places, &places.state)?;
     let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
     let image = obtain(places, &asked, request.offline, listener)?;
-    let number = free_number(places);
-    let id = format!("guests-{number}");
-    let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
-    let state = state.with_uplink(plan.host.own_bridge.as_ref().map(|_| uplink_name(std::process::id())));
-    let job = GuestsJob {
-        point: apart(plan.points[0].clone(), number),
-        own_bridge: plan.host.own_bridge,
-        state: state.path().to_owned(),
-        cache: places.cache.clone(),
-        image: Some(image.folder),
-        read_memory: request.read_memory,
-    };
-    match do_job(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Stays, listener)?.done {
+    let done = at_free_number(places, |number| {
+        let id = format!("guests-{number}");
+        let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
+        let state = state.with_uplink(plan.host.own_bridge.as_ref().map(|_| uplink_name(std::process::id())));
+        let job = GuestsJob {
+            point: apart(plan.points[0].clone(), number),
+            own_bridge: plan.host.own_bridge.clone(),
+            state: state.path().to_owned(),
+            cache: places.cache.clone(),
+            image: Some(image.folder.clone()),
+            read_memory: request.read_memory,
+        };
+        try_job(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Stays, listener)
+    })?;
+    match done.done {
         JobDone::Guests(ready) => Ok(*ready),
         JobDone::Run(_) | JobDone::Image(_) => Err(other_job_done()),
     }
@@ -144,10 +146,21 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// The number of `guests-1`, `guests-2`, …: the first that is free.
-fn free_number(places: &Places) -> u32 {
-    let taken = |number: &u32| places.state.join(format!("guests-{number}")).exists();
-    (1..).find(|number| !taken(number)).expect("there are more numbers than guests")
+/// Does something with the first number of `guests-1`, `guests-2`, … that is free. Nothing comes of it where another takes the number
+/// meanwhile: then it is the next one's turn.
+fn at_free_number<T>(
+    places: &Places,
+    mut attempt: impl FnMut(u32) -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut first = 1;
+    loop {
+        let taken = |number: &u32| places.state.join(format!("guests-{number}")).exists();
+        let number = (first..).find(|number| !taken(number)).expect("there are more numbers than guests");
+        if let Some(done) = attempt(number)? {
+            return Ok(done);
+        }
+        first = number + 1;
+    }
 }
 
 /// Gives the guests of `guests-2` and later ones names and addresses that no others have which are up: those of `guests-2` count from
@@ -174,8 +187,16 @@ const ADDRESSES: u32 = 255 * 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{TILE, ladder, plan_of};
-    use std::collections::BTreeSet;
+    use crate::{
+        fakes::{TILE, ladder, places_in, plan_of},
+        guests_up::engine::ShutDownOnDrop,
+        job::{
+            keeper::is_taken,
+            state_folder::{Keeper, boot_id},
+        },
+    };
+    use std::{collections::BTreeSet, os::unix::net::UnixListener, sync::Barrier};
+    use tilemark_sys::files::make_private_folder;
 
     fn asked(key: &str) -> UpRequest {
         UpRequest {
@@ -201,6 +222,130 @@ mod tests {
             assert_eq!(refused.code, FailureCode::BadInput);
             assert!(refused.message.contains(&format!("`{key}`")), "{}", refused.message);
         }
+    }
+
+    #[test]
+    fn guests_that_are_started_at_once_each_get_a_number_of_their_own() {
+        let home = tempfile::tempdir().unwrap();
+        let places = places_in(home.path());
+        std::fs::create_dir(&places.state).unwrap();
+        let together = Barrier::new(8);
+        // As a keeper makes a state folder: whole, by renaming.
+        let make = |place: usize| {
+            let mut first = true;
+            at_free_number(&places, |number| {
+                if std::mem::take(&mut first) {
+                    together.wait();
+                }
+                let (aside, to) =
+                    (places.state.join(format!(".{place}-{number}")), format!("guests-{number}"));
+                std::fs::create_dir(&aside).unwrap();
+                std::fs::write(aside.join("under-way.json"), "{}").unwrap();
+                match std::fs::rename(&aside, places.state.join(to)) {
+                    Ok(()) => Ok(Some(number)),
+                    Err(error) if is_taken(&error) => Ok(None),
+                    Err(error) => Err(state_failed(error)),
+                }
+            })
+        };
+        let numbers: BTreeSet<u32> = thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|place| scope.spawn(move || make(place).unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(numbers, (1..=8).collect());
+    }
+
+    /// A state folder of guests, as its keeper leaves it.
+    fn kept_by(places: &Places, id: &str, keeper: Keeper) -> StateFolder {
+        make_private_folder(&places.state).unwrap();
+        let folder = places.state.join(id);
+        std::fs::create_dir(&folder).unwrap();
+        let under_way = serde_json::json!({
+            "id": id, "kind": "guests", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null, "keeper": keeper,
+        });
+        std::fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
+        StateFolder::at(&folder)
+    }
+
+    /// Answers as an engine with one guest does, until it is asked to end them; then removes the folder, as a keeper does.
+    fn serve(state: &StateFolder, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            // The test has come to its end.
+            let Ok(stream) = stream else { return };
+            let mut writing = stream.try_clone().unwrap();
+            let asked: GuestsRequest = Messages::of(stream).receive().unwrap().unwrap();
+            let answer = match asked {
+                GuestsRequest::List => GuestsReply::List(Box::new(ready(&state.id()))),
+                GuestsRequest::Execute { guest, .. } => {
+                    GuestsReply::Executed { code: 7, output: guest.into(), error: Vec::new() }
+                }
+                GuestsRequest::Console { .. } => GuestsReply::Console("/console".into()),
+                GuestsRequest::Down => GuestsReply::GoingDown,
+            };
+            send(&mut writing, &answer).unwrap();
+            if matches!(answer, GuestsReply::GoingDown) {
+                return std::fs::remove_dir_all(state.path()).unwrap();
+            }
+        }
+    }
+
+    fn ready(id: &str) -> GuestsReady {
+        serde_json::from_value(serde_json::json!({
+            "id": id, "backend": "native", "starting": false, "ready": 1, "seconds_to_ready": null,
+            "template_seconds": null, "pss_mib_per_guest": null,
+            "guests": [{
+                "name": "tile-001-idle", "mac": "", "address": "", "machine_id": "", "random_hex": "", "seconds_to_ready": 1.0,
+                "how": "booted", "ended": null, "place": null, "elsewhere": null, "pid": null, "console": null,
+            }],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_dead_keeper_is_named_and_the_guests_of_others_are_listed_reached_and_ended() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: running a program in a guest needs root");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let places = places_in(home.path());
+        let own = Keeper::of(std::process::id()).unwrap();
+        let dead = Keeper { start_ticks: own.start_ticks + 1, ..own };
+        let killed = ["guests-1", "guests-3"].map(|id| kept_by(&places, id, dead));
+        // One of them has a socket that nobody listens on any more, as where its engine was killed too.
+        drop(UnixListener::bind(killed[0].socket()).unwrap());
+        let kept = kept_by(&places, "guests-2", own);
+        let listener = UnixListener::bind(kept.socket()).unwrap();
+        thread::scope(|scope| {
+            let _closing = ShutDownOnDrop(&listener);
+            scope.spawn(|| serve(&kept, &listener));
+            let listed = list(&places).unwrap();
+            assert_eq!(listed.kept.iter().map(|ready| &ready.id[..]).collect::<Vec<_>>(), ["guests-2"]);
+            let left = listed.left.join("\n");
+            for part in ["keeper of guests-1 has died", "keeper of guests-3", "tilemark recover"] {
+                assert!(left.contains(part), "{left}");
+            }
+            assert_eq!(execute(&places, "tile-001-idle", &["true".to_owned()]).unwrap().code, 7);
+            assert_eq!(console(&places, "tile-001-idle").unwrap(), PathBuf::from("/console"));
+            let none = console(&places, "tile-001-web").unwrap_err();
+            assert!(none.causes.join("").contains("guests-1"), "{none:?}");
+            let failure = down(&places, None).unwrap_err();
+            assert_eq!(failure.code, FailureCode::NotRestored);
+            let words = format!("{} {}", failure.message, failure.causes.join(" "));
+            for part in ["the keeper of guests-1", "the keeper of guests-3", "guests-2 was ended"] {
+                assert!(words.contains(part), "{failure:?}");
+            }
+            assert!(!kept.path().exists());
+        });
+    }
+
+    #[test]
+    fn a_stream_that_was_cut_is_named_with_its_length() {
+        let cuts =
+            |output, error| Executed { code: 0, output: vec![0; output], error: vec![0; error] }.cuts();
+        assert_eq!(cuts(OUTPUT_BYTES_MAX - 1, ERROR_BYTES_MAX - 1), [""; 0]);
+        let both = cuts(OUTPUT_BYTES_MAX, ERROR_BYTES_MAX + 30);
+        assert!(both.len() == 2 && both[0].starts_with("the output was cut at "), "{both:?}");
+        assert!(both[1].starts_with("the standard error was cut at 64 KiB; "), "{both:?}");
     }
 
     #[test]
@@ -278,23 +423,52 @@ fn is_kept(state: &StateFolder) -> bool {
     state.under_way().is_ok_and(|found| found.keeper.is_some_and(|keeper| keeper.lives()))
 }
 
-/// All guests that are kept, by what was started together.
-pub fn list(places: &Places) -> Result<Vec<GuestsReady>, Failure> {
-    Ok(lists(places)?.into_iter().map(|(_, ready)| ready).collect())
+/// Guests that are kept, and what is left of others.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// All guests that are kept, by what was started together.
+    pub kept: Vec<GuestsReady>,
+    /// What is left of guests whose keeper died, with what to do: a sentence each.
+    pub left: Vec<String>,
 }
 
-fn lists(places: &Places) -> Result<Vec<(StateFolder, GuestsReady)>, Failure> {
-    let mut all = Vec::new();
+/// All guests that are kept.
+///
+/// # Errors
+/// When an engine does not answer although its keeper lives, or state folders cannot be believed.
+pub fn list(places: &Places) -> Result<Listed, Failure> {
+    let Asked { kept, dead } = lists(places)?;
+    let kept = kept.into_iter().map(|(_, ready)| ready).collect();
+    Ok(Listed { kept, left: dead.iter().map(|state| keeper_died(&state.id())).collect() })
+}
+
+fn keeper_died(id: &str) -> String {
+    format!(
+        "The keeper of {id} has died, and its guests with it: `sudo tilemark recover` removes what is left."
+    )
+}
+
+/// State folders of guests, by what became of them.
+struct Asked {
+    /// With what their engines said.
+    kept: Vec<(StateFolder, GuestsReady)>,
+    dead: Vec<StateFolder>,
+}
+
+/// All that answer; and those that do not since their keeper died, so that nothing of them can live.
+fn lists(places: &Places) -> Result<Asked, Failure> {
+    let (mut kept, mut dead) = (Vec::new(), Vec::new());
     for state in keepers(places)? {
         match ask(&state, &GuestsRequest::List) {
-            Ok(GuestsReply::List(ready)) => all.push((state, *ready)),
+            Ok(GuestsReply::List(ready)) => kept.push((state, *ready)),
             // They went while they were asked.
             Err(_) if !state.path().exists() => {}
+            Err(_) if !is_kept(&state) => dead.push(state),
             Err(failure) => return Err(failure),
             Ok(_) => return Err(misunderstood()),
         }
     }
-    Ok(all)
+    Ok(Asked { kept, dead })
 }
 
 fn misunderstood() -> Failure {
@@ -308,8 +482,26 @@ pub struct Executed {
     pub code: i32,
     /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
     pub output: Vec<u8>,
-    /// The beginning of its standard error.
+    /// The beginning of its standard error, at most [`ERROR_BYTES_MAX`], and why it was ended where that was so.
     pub error: Vec<u8>,
+}
+
+impl Executed {
+    /// What was cut, as a person reads it: `the output was cut at 192 KiB; …`.
+    pub fn cuts(&self) -> Vec<String> {
+        let streams = [
+            ("output", self.output.len(), OUTPUT_BYTES_MAX),
+            ("standard error", self.error.len(), ERROR_BYTES_MAX),
+        ];
+        let cut = streams.into_iter().filter(|(_, length, most)| length >= most);
+        cut.map(|(what, _, most)| {
+            format!(
+                "the {what} was cut at {} KiB; to have the rest, let the command print it in parts",
+                most >> 10
+            )
+        })
+        .collect()
+    }
 }
 
 /// Runs a program in the guest with this name.
@@ -333,50 +525,41 @@ pub fn console(places: &Places, guest: &str) -> Result<PathBuf, Failure> {
 
 fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
     let named = |ready: &GuestsReady| ready.guests.iter().any(|known| known.name == guest);
-    let found = lists(places)?.into_iter().find(|(_, ready)| named(ready));
-    found.map(|(state, _)| state).ok_or_else(|| no_such_guest(guest))
+    let Asked { kept, dead } = lists(places)?;
+    let found = kept.into_iter().find(|(_, ready)| named(ready));
+    found.map(|(state, _)| state).ok_or_else(|| Failure {
+        causes: dead.iter().map(|state| keeper_died(&state.id())).collect(),
+        ..no_such_guest(guest)
+    })
 }
 
 /// Ending hundreds of guests takes some seconds.
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Ends guests and waits until all is gone; returns what was ended.
+///
+/// # Errors
+/// When some of them cannot be ended, once all others are: the first failure, with what else was ended and what else was not.
 pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
     need_root("ending guests")?;
-    let mut ended = Vec::new();
+    let (mut ended, mut failures) = (Vec::new(), Vec::new());
     for state in keepers(places)? {
         let name = state.id();
         if id.is_some_and(|id| id != name) {
             continue;
         }
-        match ask(&state, &GuestsRequest::Down) {
-            Err(failure) if state.path().exists() => return Err(failure),
-            // Or somebody else has ended them meanwhile.
-            _ => {}
+        match end(&state) {
+            Ok(()) => ended.push(name),
+            Err(failure) => failures.push(failure),
         }
-        let until = Instant::now() + DOWN_WITHIN;
-        // The keeper removes the folder as its last deed, unless something of it is left.
-        while state.path().exists() {
-            if !is_kept(&state) && state.path().exists() {
-                return Err(Failure::new(
-                    FailureCode::NotRestored,
-                    format!(
-                        "the keeper of {name} has ended and its folder {} is left",
-                        state.path().display()
-                    ),
-                    "look at keeper.log in it for what could not be taken away; `tilemark recover` tries it again",
-                ));
-            }
-            if Instant::now() > until {
-                return Err(Failure::new(
-                    FailureCode::NotRestored,
-                    format!("{name} is still there after {} s", DOWN_WITHIN.as_secs()),
-                    "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
-                ));
-            }
-            thread::sleep(Duration::from_millis(20));
+    }
+    let mut failures = failures.into_iter();
+    if let Some(mut first) = failures.next() {
+        first.causes.extend(failures.map(|other| other.message));
+        if !ended.is_empty() {
+            first.causes.push(format!("{} was ended, and nothing of it is left", ended.join(", ")));
         }
-        ended.push(name);
+        return Err(first);
     }
     match id {
         Some(id) if ended.is_empty() => Err(Failure::new(
@@ -386,4 +569,36 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
         )),
         _ => Ok(ended),
     }
+}
+
+/// Ends what one engine keeps, and waits until all of it is gone.
+fn end(state: &StateFolder) -> Result<(), Failure> {
+    let name = state.id();
+    match ask(state, &GuestsRequest::Down) {
+        // It has died before: what is left is named below.
+        Err(_) if !is_kept(state) => {}
+        Err(failure) if state.path().exists() => return Err(failure),
+        // Or somebody else has ended them meanwhile.
+        _ => {}
+    }
+    let until = Instant::now() + DOWN_WITHIN;
+    // The keeper removes the folder as its last deed, unless something of it is left.
+    while state.path().exists() {
+        if !is_kept(state) && state.path().exists() {
+            return Err(Failure::new(
+                FailureCode::NotRestored,
+                format!("the keeper of {name} has ended and its folder {} is left", state.path().display()),
+                "look at keeper.log in it for what could not be taken away; `tilemark recover` tries it again",
+            ));
+        }
+        if Instant::now() > until {
+            return Err(Failure::new(
+                FailureCode::NotRestored,
+                format!("{name} is still there after {} s", DOWN_WITHIN.as_secs()),
+                "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
+            ));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    job::keeper::{KeeperHandle, Network},
+    job::keeper::{KeeperHandle, Network, is_taken},
     job::messages::{FromEngine, Messages, ToEngine, send},
     job::read_back::{Found, JobEnd, ReadBack},
     job::state_folder::StateFolder,
@@ -19,7 +19,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_sys::process::Ended;
+use tilemark_sys::process::{Ended, SpawnError};
 
 /// What is left of a job when its engine is done: nothing, or the guests that were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,18 +50,39 @@ pub(crate) fn do_job(
     afterwards: Afterwards,
     listener: &mut dyn Listener,
 ) -> Result<FinishedJob, Failure> {
+    try_job(job, state, locks, afterwards, listener)?.ok_or_else(|| {
+        Failure::new(
+            FailureCode::HostUnfit,
+            format!("{} is there already", state.path().display()),
+            "look what it is with `tilemark recover`, and try again",
+        )
+    })
+}
+
+/// The same, or nothing where another has a state folder of this name already.
+///
+/// # Errors
+/// As [`do_job`].
+pub(crate) fn try_job(
+    job: Job,
+    state: &StateFolder,
+    locks: Vec<File>,
+    afterwards: Afterwards,
+    listener: &mut dyn Listener,
+) -> Result<Option<FinishedJob>, Failure> {
     let mut read_back = ReadBack::before(state, &ReadBack::folders_of(&job)).map_err(unreadable)?;
     let network = match &job {
         Job::Image(_) => Network::Host,
         Job::Run(_) | Job::Guests(_) => Network::Own,
     };
-    let mut keeper = KeeperHandle::start(state, network, locks).map_err(|error| {
-        Failure::from_error(
-            FailureCode::HostUnfit,
-            &error,
-            "be root, leave space where TILEMARK_HOME is, and check `tilemark doctor`",
-        )
-    })?;
+    let mut keeper = match KeeperHandle::start(state, network, locks) {
+        Ok(keeper) => keeper,
+        Err(SpawnError::Prepare { source, .. }) if is_taken(&source) => return Ok(None),
+        Err(error) => {
+            let remedy = "be root, leave space where TILEMARK_HOME is, and check `tilemark doctor`";
+            return Err(Failure::from_error(FailureCode::HostUnfit, &error, remedy));
+        }
+    };
     // Held open, since the keeper removes it with the state folder.
     let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;
     let begun = read_back.begun();
@@ -74,7 +95,7 @@ pub(crate) fn do_job(
         && let Ok(Some(Ok(done))) = outcome
     {
         keeper.hand_over().map_err(|error| engine_is_gone(&error.to_string()))?;
-        return Ok(FinishedJob { done, found: Found::default() });
+        return Ok(Some(FinishedJob { done, found: Found::default() }));
     }
     read_back.ending();
     let gone = keeper.wait();
@@ -90,7 +111,7 @@ pub(crate) fn do_job(
         return Err(with_left(failure, &found));
     }
     let failure = match outcome {
-        Ok(Some(Ok(done))) => return Ok(FinishedJob { done, found }),
+        Ok(Some(Ok(done))) => return Ok(Some(FinishedJob { done, found })),
         Ok(Some(Err(failure))) => failure,
         Ok(None) => engine_is_gone(log_text.trim()),
         Err(error) => engine_is_gone(&format!("{error}\n{}", log_text.trim())),

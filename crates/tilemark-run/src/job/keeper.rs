@@ -54,6 +54,8 @@ const LOCKS: i32 = 5;
 
 /// What the keeper sends the command when the state folder is there; a text without it is why it is not.
 const STATE_IS_MADE: u8 = b'\n';
+/// What it sends where another has made a folder of this name already.
+const NAME_IS_TAKEN: u8 = b'\t';
 /// What the command sends the keeper before it leaves `guests up` to it.
 const HAND_OVER: u8 = b'h';
 
@@ -108,6 +110,9 @@ impl KeeperHandle {
         let mut answer = [0];
         if self.control.read(&mut answer)? == 1 && answer == [STATE_IS_MADE] {
             return Ok(());
+        }
+        if answer == [NAME_IS_TAKEN] {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another has just taken its name"));
         }
         let mut why = String::from_utf8_lossy(&answer).into_owned();
         self.control.read_to_string(&mut why)?;
@@ -168,8 +173,9 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
     let mut control = UnixStream::from(take_handed(CONTROL)?);
     let made = serde_json::from_str(wanted).map_err(io::Error::from).and_then(|wanted| make(&state, wanted));
     if let Err(error) = made {
+        let reason = error.to_string();
         // A command that is gone needs no reason.
-        let _ = control.write_all(error.to_string().as_bytes());
+        let _ = control.write_all(if is_taken(&error) { &[NAME_IS_TAKEN] } else { reason.as_bytes() });
         return Err(error);
     }
     let init = start_init(messages, network, &state);
@@ -196,6 +202,11 @@ fn note_namespaces(init: &Child, state: &StateFolder) {
     let noted = traces::of_process(init.pid()).and_then(|namespaces| state.note_namespaces(namespaces));
     // Without them the command says that it does not know.
     noted.unwrap_or_else(|error| eprintln!("keeper: namespaces: {error}"));
+}
+
+/// Whether another state folder is where one was to appear.
+pub(crate) fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty)
 }
 
 /// Makes the state folder, writes into its log from now on, and holds the settings of the host.

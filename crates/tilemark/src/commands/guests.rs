@@ -102,7 +102,11 @@ fn list(form: Form) -> ExitCode {
             "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them.",
         );
     }
-    screen::show_list(guests::list(&places()), form, "guests", ("No guests.", described))
+    let listed = guests::list(&places()).map(|listed| {
+        listed.left.iter().for_each(|left| screen::note(left));
+        listed.kept
+    });
+    screen::show_list(listed, form, "guests", ("No guests.", described))
 }
 
 fn exec(guest: &str, command: &[String]) -> ExitCode {
@@ -111,12 +115,7 @@ fn exec(guest: &str, command: &[String]) -> ExitCode {
         Ok(executed) => {
             screen::pass_on(stdout(), &executed.output);
             screen::pass_on(stderr(), &executed.error);
-            if executed.output.len() >= guests::OUTPUT_BYTES_MAX {
-                screen::note(&format!(
-                    "the output was cut at {} KiB; to have the rest, let the command print it in parts",
-                    guests::OUTPUT_BYTES_MAX >> 10
-                ));
-            }
+            executed.cuts().iter().for_each(|cut| screen::note(cut));
             ExitCode::from(u8::try_from(executed.code).unwrap_or(1))
         }
     }
