@@ -9,9 +9,10 @@ use crate::{
         bridge_filter,
         image_check::{self, check_image},
         prepare::Prepared,
+        qemu_check::check_kernel,
     },
 };
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 use tilemark_guests::find_qemu;
 use tilemark_image::{ImageCache, ImageError, InCache};
 use tilemark_plan::{
@@ -129,14 +130,12 @@ pub(crate) fn sides_differ(plan: &Plan, given: bool) -> Result<(), Failure> {
 
 /// Programs and files that values name.
 fn named_files(plan: &Plan) -> Result<(), Failure> {
+    let mut kernels = BTreeSet::new();
     for point in plan.points.iter().filter(|point| point.backend != Backend::Native) {
         find_qemu(point.qemu.binary.as_deref().map(Path::new))?;
-        if let Some(kernel) = point.qemu.kernel.as_deref().filter(|kernel| !Path::new(kernel).is_file()) {
-            let message = format!("there is no kernel {kernel} (`qemu.kernel`)");
-            let remedy = "check the path, or leave out `qemu.kernel` to boot the image's own kernel";
-            return Err(Failure::new(FailureCode::BadInput, message, remedy));
-        }
+        kernels.extend(point.qemu.kernel.as_deref());
     }
+    kernels.into_iter().try_for_each(check_kernel)?;
     Ok(())
 }
 

@@ -4,12 +4,15 @@
 use crate::failure::{Failure, FailureCode};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
 };
 use tilemark_guests::{
     Accelerator, FIRMWARE_OF_MICROVM, QemuLists, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
     loads_kernels,
 };
+use tilemark_image::foreign::Elf;
 use tilemark_plan::{
     plan::{Backend, Plan, Point},
     scenario::QemuWishes,
@@ -132,10 +135,86 @@ fn check_one(
     if let Some(machine) = machine.as_deref().filter(|machine| lists.machine(machine).is_none()) {
         return Err(lacks("qemu.machine", machine, "machine type", lists.machines_like(machine)));
     }
+    if let Some(machine) = machine.as_deref() {
+        starts_guests(machine, lists.machine(machine).unwrap_or(machine))?;
+    }
     if let Some(cpu) = cpu.as_deref().filter(|cpu| !lists.has_cpu(cpu, accelerator_of(backend))) {
         return Err(lacks("qemu.cpu", cpu, "processor model", lists.cpus_like(cpu)));
     }
     Ok(())
+}
+
+/// Machine types on which no guest starts: without PCI, on which guests have their disks and networks, or for other hypervisors.
+const WITHOUT_GUESTS: [(&str, &str); 6] = [
+    ("microvm", "it has no PCI, by which guests have their disks and networks"),
+    ("isapc", "it has no PCI, by which guests have their disks and networks"),
+    ("none", "it has no processor and no devices"),
+    ("x-remote", "it is a part of another machine"),
+    ("xenpv", "it is for Xen only"),
+    ("xenfv", "it is for Xen only"),
+];
+
+/// Refuses a machine type on which no guest starts; `name` is the one behind an alias.
+fn starts_guests(machine: &str, name: &str) -> Result<(), Failure> {
+    let found = WITHOUT_GUESTS.into_iter().find(|(kind, _)| {
+        // Versions of one follow its name: `xenfv-4.2`.
+        name == *kind || name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-'))
+    });
+    // Only `microvm` has it.
+    let has_pci = machine.split(',').skip(1).any(|option| option == "pcie=on");
+    match found.filter(|_| !has_pci) {
+        None => Ok(()),
+        Some((_, why)) => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("`qemu.machine = {machine:?}`: no guest starts on it: {why}"),
+            "use `pc`, `q35`, or a version of one of them",
+        )),
+    }
+}
+
+/// Looks whether QEMU can enter a kernel of the user's own.
+///
+/// # Errors
+/// When it is not there, or is no kernel that a guest can be started from.
+pub(crate) fn check_kernel(kernel: &str) -> Result<(), Failure> {
+    let refused = |message: String, remedy: &str| Err(Failure::new(FailureCode::BadInput, message, remedy));
+    if !Path::new(kernel).is_file() {
+        let message = format!("there is no kernel {kernel} (`qemu.kernel`)");
+        return refused(message, "check the path, or leave out `qemu.kernel` to boot the image's own kernel");
+    }
+    let mut beginning = Vec::new();
+    let read = File::open(kernel).and_then(|file| file.take(KERNEL_LOOKED_AT).read_to_end(&mut beginning));
+    if let Err(error) = read {
+        let message = format!("cannot read the kernel {kernel} (`qemu.kernel`)");
+        return Err(Failure::caused_by(
+            &error,
+            FailureCode::BadInput,
+            message,
+            "check the path and who may read it",
+        ));
+    }
+    if is_packed_kernel(&beginning) {
+        return Ok(());
+    }
+    let remedy = "name a 64-bit ELF `vmlinux` that was built with CONFIG_PVH";
+    match Elf::new(&beginning) {
+        None => refused(format!("{kernel} (`qemu.kernel`) is no kernel: it is no 64-bit ELF file"), remedy),
+        Some(elf) if !elf.has_note("Xen", PVH_ENTRY_NOTE) => refused(
+            format!("{kernel} (`qemu.kernel`) cannot be entered by PVH, and no guest starts from it"),
+            remedy,
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Where QEMU enters is written before this in a kernel's file, whatever follows for debuggers.
+const KERNEL_LOOKED_AT: u64 = 256 << 20;
+/// `XEN_ELFNOTE_PHYS32_ENTRY`: where PVH enters (xen/include/public/elfnote.h).
+const PVH_ENTRY_NOTE: u32 = 18;
+
+/// Whether it is a packed kernel, as distributions have it in /boot (Documentation/arch/x86/boot.rst): QEMU has a loader for those too.
+fn is_packed_kernel(bytes: &[u8]) -> bool {
+    bytes.get(0x202..0x206) == Some(b"HdrS")
 }
 
 /// What a QEMU becomes, whatever of it is written out.
@@ -198,6 +277,71 @@ mod tests {
         }
         assert_eq!(usual_cpus(&point), BTreeSet::from(["max,la57=off".to_owned()]));
         assert!(!has_image_guests(&point));
+    }
+
+    #[test]
+    fn a_machine_on_which_no_guest_starts_is_refused_by_name_and_its_versions_too() {
+        for (machine, name) in [
+            ("microvm", "microvm"),
+            ("microvm,pit=off", "microvm"),
+            ("isapc", "isapc"),
+            ("none", "none"),
+            ("xenfv", "xenfv-4.2"),
+        ] {
+            let refused = starts_guests(machine, name).unwrap_err();
+            assert_eq!(refused.code, FailureCode::BadInput);
+            assert!(
+                refused.message.starts_with(&format!("`qemu.machine = {machine:?}`: no guest")),
+                "{refused:?}"
+            );
+        }
+        for name in ["pc-i440fx-7.2", "pc-q35-7.2", "q35"] {
+            starts_guests(name, name).unwrap();
+        }
+        starts_guests("microvm,pcie=on", "microvm").unwrap();
+    }
+
+    /// The beginning of an ELF file with one note of this kind.
+    fn elf(note: u32) -> Vec<u8> {
+        let mut elf = vec![0; 120];
+        elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        elf[32..40].copy_from_slice(&64_u64.to_le_bytes());
+        elf[54..58].copy_from_slice(&[56, 0, 1, 0]);
+        elf[64] = 4;
+        elf[72..80].copy_from_slice(&120_u64.to_le_bytes());
+        elf[96..104].copy_from_slice(&20_u64.to_le_bytes());
+        for field in [4, 4, note] {
+            elf.extend_from_slice(&field.to_le_bytes());
+        }
+        elf.extend_from_slice(b"Xen\0\x01\x02\x03\0");
+        elf
+    }
+
+    #[test]
+    fn a_kernel_that_no_guest_can_be_started_from_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmlinux");
+        let path = path.to_str().unwrap();
+        assert!(check_kernel(path).unwrap_err().message.starts_with("there is no kernel"));
+        let packed = [&[0; 0x202][..], b"HdrS"].concat();
+        for (content, wanted) in [
+            (elf(PVH_ENTRY_NOTE), None),
+            (packed, None),
+            (elf(17), Some("cannot be entered by PVH")),
+            (b"root:x:0:0:root:/root:/bin/bash\n".to_vec(), Some("is no kernel")),
+        ] {
+            std::fs::write(path, content).unwrap();
+            match wanted {
+                None => check_kernel(path).unwrap(),
+                Some(wanted) => {
+                    let refused = check_kernel(path).unwrap_err();
+                    assert!(
+                        refused.message.contains(wanted) && refused.message.contains(path),
+                        "{refused:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
