@@ -206,6 +206,7 @@ fn remove_disks(store: &Path) -> Result<Option<Removed>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::show::show;
     use crate::{
         fakes::places_in,
         job::state_folder::{Keeper, boot_id},
@@ -279,6 +280,26 @@ mod tests {
         };
         exported(&own, &file);
         import(&places, &file, None).unwrap();
+    }
+
+    #[test]
+    fn an_image_is_shown_by_any_unique_beginning_of_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let (places, file) = (places(home.path()), home.path().join("own.tar"));
+        exported(
+            &ImageSpec {
+                name: "own".to_owned(),
+                packages: Vec::new(),
+                ..ImageSpec::built_in("first-look").unwrap()
+            },
+            &file,
+        );
+        import(&places, &file, None).unwrap();
+        let name = list(&places).unwrap()[0].name.clone();
+        for length in [1, 5, 12, 64] {
+            assert_eq!(show(&places, &name[..length]).unwrap().name.as_ref(), Some(&name), "{length} digits");
+        }
+        assert_eq!(show(&places, "shop").unwrap().name, None, "a name comes first");
     }
 
     #[test]

@@ -3,8 +3,13 @@
 use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::Serialize;
 use std::path::PathBuf;
-use tilemark_image::{FileName, FileSource, Image, ImageCache, ImageError, ImageSpec, InCache};
-use tilemark_plan::image_needs::{Program, served_by};
+use tilemark_image::{
+    BUILT_IN_NAMES, FileName, FileSource, Image, ImageCache, ImageError, ImageSpec, InCache,
+};
+use tilemark_plan::{
+    builtin::builtin,
+    image_needs::{Program, served_by},
+};
 use tilemark_record::places::Places;
 use tilemark_units::Bytes;
 
@@ -71,9 +76,10 @@ pub fn show(places: &Places, image: &str) -> Result<ShownImage, Failure> {
     Ok(shown(places, spec, built.as_deref()))
 }
 
-/// The image of the cache whose name starts so, where what was given can be such a start.
+/// The image of the cache whose name starts so, where what was given can be such a start and is no name inside the program.
 pub(crate) fn by_hash(places: &Places, start: &str) -> Result<Option<Image>, Failure> {
-    let is_start = start.len() >= 6 && start.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_name = BUILT_IN_NAMES.contains(&start) || builtin(start).is_some();
+    let is_start = !start.is_empty() && !is_name && start.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_start || !places.cache.join("images").exists() {
         return Ok(None);
     }
