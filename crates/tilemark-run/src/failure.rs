@@ -213,6 +213,9 @@ pub(crate) fn state_failed(error: io::Error) -> Failure {
 /// A place that was named and cannot be used; `failed` makes the failure of any other error.
 pub(crate) fn place_failed(error: io::Error, failed: impl FnOnce(io::Error) -> Failure) -> Failure {
     let Some(why) = distrust(&error) else { return failed(error) };
+    if matches!(why, Distrust::Folder { .. }) {
+        return Failure::new(FailureCode::BadInput, why.to_string(), "add the file's name to the path");
+    }
     let remedy = "name a new file or folder that you own, by a path without links of other users";
     Failure::new(FailureCode::HostUnfit, format!("{why}: nothing is written there"), remedy)
 }
@@ -221,9 +224,10 @@ pub(crate) fn place_failed(error: io::Error, failed: impl FnOnce(io::Error) -> F
 pub(crate) fn place_distrusted(error: &io::Error) -> Option<Failure> {
     let why = distrust(error)?;
     let path = match why {
-        Distrust::Owner { path, .. } | Distrust::Writable { path, .. } | Distrust::Kind { path } => {
-            path.display()
-        }
+        Distrust::Owner { path, .. }
+        | Distrust::Writable { path, .. }
+        | Distrust::Folder { path }
+        | Distrust::Kind { path } => path.display(),
     };
     let remedy = match why {
         Distrust::Owner { .. } => {
@@ -232,7 +236,7 @@ pub(crate) fn place_distrusted(error: &io::Error) -> Option<Failure> {
         Distrust::Writable { .. } => {
             format!("look at what is in {path}, then take the right from others: `chmod -R go-w {path}`")
         }
-        Distrust::Kind { .. } => format!("remove {path}, or name another place"),
+        Distrust::Folder { .. } | Distrust::Kind { .. } => format!("remove {path}, or name another place"),
     };
     Some(Failure::new(FailureCode::HostUnfit, format!("{why}: it is not used"), remedy))
 }

@@ -39,6 +39,12 @@ pub enum Distrust {
         /// Its mode.
         mode: u32,
     },
+    /// A folder is where a file should be written.
+    #[error("{} is a folder: name a file in it", path.display())]
+    Folder {
+        /// What.
+        path: PathBuf,
+    },
     /// A link, pipe, socket or device is where a file or folder should be.
     #[error("{} is neither a plain file nor a folder", path.display())]
     Kind {
@@ -215,6 +221,9 @@ impl Place {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let folder = open_folder(path.parent().unwrap_or(Path::new("")))?;
         match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => {
+                return Err(refused(Distrust::Folder { path: path.to_owned() }));
+            }
             Ok(found) if found.st_mode & libc::S_IFMT != libc::S_IFREG => {
                 return Err(refused(Distrust::Kind { path: path.to_owned() }));
             }
@@ -401,6 +410,8 @@ mod tests {
         for odd in ["/dev/null", "/dev/stdout", "/proc/self/fd"] {
             assert!(Place::of_file(Path::new(odd)).is_err(), "{odd}");
         }
+        let of_a_folder = Place::of_file(&folder).unwrap_err();
+        assert_eq!(of_a_folder.to_string(), format!("{} is a folder: name a file in it", folder.display()));
         if !is_root() {
             return println!("skipped: giving a link away needs root");
         }

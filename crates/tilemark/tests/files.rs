@@ -248,7 +248,7 @@ fn a_page_takes_the_place_of_no_device_pipe_or_folder() {
     // Like /dev/stdout, and without the risk.
     let link = home.path().join("link");
     symlink("/proc/self/fd/1", &link).unwrap();
-    for path in [&pipe, &link, home.path()] {
+    for path in [&pipe, &link] {
         let kind = fs::symlink_metadata(path).unwrap().file_type();
         for flag in ["--html", "--csv"] {
             let said = home.says(&["report", flag, path.to_str().unwrap()]);
@@ -259,6 +259,12 @@ fn a_page_takes_the_place_of_no_device_pipe_or_folder() {
             );
             assert_eq!(fs::symlink_metadata(path).unwrap().file_type(), kind);
         }
+    }
+    let folder = home.path().to_str().unwrap();
+    for flag in ["--html", "--csv"] {
+        let said = home.says(&["report", flag, folder]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains(&format!("{folder} is a folder: name a file in it")), "{said:?}");
     }
 }
 

@@ -208,6 +208,7 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
     file("outside.qcow2", &qcow2(Some("/etc/passwd")));
     file("packed.raw", b"\xfd7zXZ\0and so on");
     file("part.raw", &[0; 4096]);
+    file("installer.iso", &[&[0; 32_769][..], b"CD001", &[0; 4096]].concat());
     fs::create_dir(home.path().join("folder")).unwrap();
     let emulated = |from: &str, rest: &str| {
         home.says(&["plan", "run", &scenario(&home, from, rest), "--on", "emulated"])
@@ -227,6 +228,7 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
         ("alone.qcow2", "", "missing.raw, which cannot be used", "put that file back"),
         ("outside.qcow2", "", "which is not in its folder", "needs no other file"),
         ("packed.raw", "", "is packed (xz)", "unpack it first"),
+        ("installer.iso", "", "is an installer's CD", "install a system from it onto a disk first"),
         ("part.raw", "", "has no boot sector", "the whole disk"),
         ("right.raw", "role = \"database\"", "service `database` needs programs", "ready = { port"),
         ("right.raw", "boots_within = \"2h\"", "`boots_within` of guest `own` is 2h", "write 1s to 3600s"),

@@ -39,6 +39,12 @@ pub enum OwnDiskError {
         /// The format.
         what: &'static str,
     },
+    /// A CD that a system is installed from.
+    #[error("{} is an installer's CD (ISO 9660), no disk with a system", path.display())]
+    Installer {
+        /// Which.
+        path: PathBuf,
+    },
     /// What is in it contradicts itself.
     #[error("the disk {} is damaged: {what}", path.display())]
     Damaged {
@@ -121,6 +127,7 @@ impl OwnDiskError {
                 "name a qcow2 or raw file; a device can be copied into one with `qemu-img convert -O qcow2 DEVICE FILE`"
             }
             Self::Packed { .. } => "unpack it first, as with `xz -d`, `gzip -d` or `tar -x`",
+            Self::Installer { .. } => "install a system from it onto a disk first, or take a cloud image",
             Self::OtherFormat { .. } => "convert it: `qemu-img convert -O qcow2 FILE NEW.qcow2`",
             Self::Damaged { .. } => {
                 "get it again, compare its checksum, and look at it with `qemu-img check FILE`"

@@ -11,6 +11,8 @@ pub(super) enum Found {
     Raw,
     /// Packed by this.
     Packed(&'static str),
+    /// A CD.
+    Installer,
     /// Another format of disks.
     Other(&'static str),
 }
@@ -33,7 +35,7 @@ const MARKS: [(usize, &[u8], Found); 16] = [
     (0, b"QED\0", Found::Other("QED")),
     (0, b"LUKS\xba\xbe", Found::Other("LUKS, which is encrypted")),
     // The second sector of 2,048 bytes after the system area (ECMA-119, 8.1).
-    (32_769, b"CD001", Found::Other("ISO 9660: an installer's CD, no disk")),
+    (32_769, b"CD001", Found::Installer),
 ];
 
 /// What begins like this.

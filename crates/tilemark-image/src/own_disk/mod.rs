@@ -96,6 +96,7 @@ pub fn look_at(path: &Path) -> Result<OwnDisk, OwnDiskError> {
                     }
                     Found::Raw => (DiskFormat::Raw, bytes),
                     Found::Other(what) => return Err(OwnDiskError::OtherFormat { path, what }),
+                    Found::Installer => return Err(OwnDiskError::Installer { path }),
                     Found::Packed(what) => return Err(OwnDiskError::Packed { path, what }),
                     Found::Qcow2 => {
                         let found = qcow2::read(&file, &path, bytes)?;

@@ -151,4 +151,10 @@ fn what_is_no_disk_is_named_with_what_it_is() {
         fs::write(&path, bytes).unwrap();
         assert!(refused(&path).contains(wanted), "{wanted}");
     }
+    fs::write(&path, [&[0; 32_769][..], b"CD001", &[0; 512]].concat()).unwrap();
+    let error = look_at(&path).unwrap_err();
+    assert!(
+        error.to_string().contains("is an installer's CD") && error.remedy().starts_with("install"),
+        "{error}"
+    );
 }
