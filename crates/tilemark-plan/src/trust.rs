@@ -249,7 +249,12 @@ mod tests {
         let run = json!(["sh", "-c", "echo 'x'"]);
         for (key, value) in [("load.own.command.files", files), ("load.own.command.run", run)] {
             let found = HostUse { key: key.to_owned(), value: value.to_string(), kind: HostUseKind::File };
-            assert_eq!(crate::settings::value_of_flag(&found.as_flag()), value, "{}", found.as_flag());
+            assert_eq!(
+                crate::settings::value_of_flag(key, &found.as_flag()).unwrap(),
+                value,
+                "{}",
+                found.as_flag()
+            );
         }
         let kernel =
             HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };

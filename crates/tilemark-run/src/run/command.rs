@@ -95,7 +95,7 @@ pub fn run(
         .for_each(|warning| listener.note(warning));
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
-    let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
+    let locks = locks_with_room(places, request, &prepared.plan, &id, &path, listener)?;
     // Once it is its turn: the run before it on this host may have had the same ones.
     if let Some(own) = &prepared.plan.host.own_bridge {
         refuse_addresses_in_use(own)?;
@@ -257,12 +257,20 @@ fn locks_with_room(
     plan: &Plan,
     id: &str,
     path: &Path,
+    listener: &mut dyn Listener,
 ) -> Result<Vec<File>, Failure> {
-    let take = || request.when_busy.map(|when| lock::take_for_run(&places.state, id, when)).transpose();
+    let take_as = |when| lock::take_for_run(&places.state, id, when);
+    let take = || request.when_busy.map(take_as).transpose();
     // One that waits looks once it is its turn: the run before it holds what is free then.
     let locks = match request.when_busy {
         Some(WhenBusy::Wait) => {
-            let locks = take()?;
+            let locks = match take_as(WhenBusy::Stop) {
+                Ok(locks) => Some(locks),
+                Err(busy) => {
+                    listener.note(&format!("waiting: {}", busy.message));
+                    take()?
+                }
+            };
             resources::enough(plan, places, path)?;
             locks
         }

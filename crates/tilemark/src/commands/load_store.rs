@@ -37,6 +37,7 @@ fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
         search_rows_mean: arguments.search_rows,
         items_mean: arguments.items,
         seed: arguments.seed,
+        ..Demand::default()
     };
     let mut watcher = Watcher::new();
     if let Some(advice) = password::advice(&arguments.database, password::DATABASE) {
