@@ -53,6 +53,11 @@ impl Held {
         self.setting.form.value_in(&self.found)
     }
 
+    /// Whether restoring it may change anything.
+    fn is_to_be_restored(&self) -> bool {
+        self.setting.is_follower() || self.found_value() != self.setting.value
+    }
+
     /// What a person does to restore it: `write "20" into /sys/…`.
     pub fn order_to_restore(&self) -> String {
         let order = self.setting.form.order_for(&self.found);
@@ -251,55 +256,35 @@ impl Journal {
     ) -> Result<Vec<Setting>, HostError> {
         let mut before = self.held()?;
         let mut new = Vec::new();
-        let stops = settings.iter().any(|setting| setting.stops_a_service());
         for setting in settings {
-            let found = setting.read()?;
-            let differs = setting.form.value_in(&found) != setting.value;
-            let may_differ = stops && !before.iter().any(|held| held.setting.is_same_as(setting));
-            if setting.is_follower() || differs || may_differ {
+            let held = Held { setting: setting.clone(), found: setting.read()? };
+            if held.is_to_be_restored() {
                 // One that is held already, and changed since: its value now is what is to be found again.
                 before.retain(|held| !held.setting.is_same_as(setting));
-                new.push(Held { setting: setting.clone(), found });
             }
+            new.push(held);
         }
-        let mut immovable = Vec::new();
-        if new.iter().all(|held| held.setting.is_follower() || held.found_value() == held.setting.value) {
-            return Ok(immovable);
+        let differs = |held: &Held| held.is_to_be_restored() && !held.setting.is_follower();
+        if !new.iter().any(differs) {
+            return Ok(Vec::new());
+        }
+        if !new.iter().any(|held| differs(held) && held.setting.stops_a_service()) {
+            new.retain(Held::is_to_be_restored);
         }
         new.sort_by_key(|held| held.setting.turn());
-        self.write(&[&before[..], &new[..]].concat())?;
+        self.write(&with(&before, &new))?;
         at(Moment::Journaled);
-        for (place, held) in new.iter().enumerate() {
-            if held.setting.is_follower() {
-                continue;
-            }
-            let set = held.setting.set(&mut || at(Moment::Written));
-            if let Err(error) = set {
-                if held.setting.is_immovable(&error) {
-                    immovable.push(held.setting.clone());
-                    continue;
-                }
-                before.extend(left_after_undoing(held, &new[..place]));
+        let immovable = match set_all(&new, at) {
+            Ok(immovable) => immovable,
+            Err((error, left)) => {
+                before.extend(left);
                 self.write(&before)?;
                 return Err(error);
             }
-            at(Moment::ReadBack);
-        }
-        for place in 0..new.len() {
-            let held = &new[place];
-            if held.setting.is_follower() || immovable.contains(&held.setting) {
-                continue;
-            }
-            if let Err(error) = held.setting.check() {
-                let refused = new.remove(place);
-                before.extend(left_after_undoing(&refused, &new));
-                self.write(&before)?;
-                return Err(error);
-            }
-        }
+        };
         if !immovable.is_empty() {
             new.retain(|held| !immovable.contains(&held.setting));
-            self.write(&[&before[..], &new[..]].concat())?;
+            self.write(&with(&before, &new))?;
         }
         Ok(immovable)
     }
@@ -365,6 +350,35 @@ impl Journal {
     fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
         HostError::Journal { verb, path: self.path.clone(), source }
     }
+}
+
+/// What is journaled. What has its value already has the same one once it is restored.
+fn with(before: &[Held], new: &[Held]) -> Vec<Held> {
+    before.iter().chain(new.iter().filter(|held| held.is_to_be_restored())).cloned().collect()
+}
+
+/// Sets all of these, and reads each once more when the last one is set: a service that stops, or another program, may have set one back.
+/// Returns the vectors of interrupts that cannot be moved; with an error what could not be restored.
+fn set_all(new: &[Held], at: &mut dyn FnMut(Moment)) -> Result<Vec<Setting>, (HostError, Vec<Held>)> {
+    let mut immovable = Vec::new();
+    for (place, held) in new.iter().enumerate().filter(|(_, held)| !held.setting.is_follower()) {
+        match held.setting.set(&mut || at(Moment::Written)) {
+            Ok(()) => at(Moment::ReadBack),
+            Err(error) if held.setting.is_immovable(&error) => immovable.push(held.setting.clone()),
+            Err(error) => return Err((error, left_after_undoing(held, &new[..place]))),
+        }
+    }
+    for (place, held) in new.iter().enumerate() {
+        if held.setting.is_follower() || immovable.contains(&held.setting) {
+            continue;
+        }
+        // With hardware threads that are off, files of theirs are gone: that is no other value.
+        if let Err(error @ HostError::SettingIgnored { .. }) = held.setting.check() {
+            let others = [&new[..place], &new[place + 1..]].concat();
+            return Err((error, left_after_undoing(held, &others)));
+        }
+    }
+    Ok(immovable)
 }
 
 /// Restores a setting that was refused and, newest first, those that were set before it. Returns what could not be restored.
@@ -722,6 +736,12 @@ mod tests {
                 Setting::by("service.tuned", Reach::Service { unit: "tuned.service".into() }, "stopped");
             host.journal().hold(&[first, second, tuned]).unwrap();
             assert_eq!(host.limits(), ["n/a", "n/a"]);
+            let held = if found == "30\n" { 3 } else { 2 };
+            assert_eq!(
+                host.journal().held().unwrap().len(),
+                held,
+                "what had its value is nobody's to restore"
+            );
             host.journal().restore().unwrap();
             assert_eq!(host.limits(), [if found == "30\n" { found } else { "n/a" }, "0\n"]);
             assert_eq!(*done.borrow(), ["stop tuned.service", "start tuned.service"]);
@@ -742,6 +762,16 @@ mod tests {
         assert!(error.contains("CPU 0") && error.contains("is 50 after n/a"), "{error}");
         assert_eq!(host.limits(), ["20\n", "0\n"]);
         assert_eq!(host.journal().held().unwrap(), []);
+        // One that another setting took along has no other value.
+        let mut moments = 0;
+        let held = host.journal().hold_watched(&host.both_awake(), &mut |_| {
+            moments += 1;
+            if moments == 5 {
+                fs::remove_file(host.awake(0).path).unwrap();
+            }
+        });
+        assert_eq!(held.unwrap(), []);
+        assert_eq!(host.journal().held().unwrap().len(), 2);
     }
 
     const DIES_AT: &str = "TILEMARK_TEST_DIES_AT";

@@ -161,7 +161,7 @@ pub(super) fn apply_on(
     // What a killed command had set is no value of the host.
     let plan = plan_on(root, profile).allowing(allow);
     plan.check()?;
-    let settings = to_hold(&plan, allow);
+    let settings = to_set(&plan, allow);
     let immovable = journal.apply(&plan.profile, &settings).map_err(|error| not_applied(journal, error))?;
     if interrupted() {
         not_settled(&journal.restore_all().map_err(host_failed)?)?;
@@ -180,8 +180,8 @@ pub(super) fn apply_on(
     })
 }
 
-/// What is held: what changes, and what has its value already, since a service that the plan stops may set it back.
-pub(super) fn to_hold(plan: &HostPlan, allow: &[String]) -> Vec<Setting> {
+/// What changes, and what has its value already: a service that the plan stops may set it back.
+pub(super) fn to_set(plan: &HostPlan, allow: &[String]) -> Vec<Setting> {
     let is_wanted = |planned: &&Planned| match planned.state {
         State::Changes => true,
         State::AsWanted => !planned.danger.needs_consent() || allow.contains(&planned.key),
@@ -191,10 +191,9 @@ pub(super) fn to_hold(plan: &HostPlan, allow: &[String]) -> Vec<Setting> {
     wanted.flat_map(|planned| planned.followers.iter().chain(&planned.setting)).cloned().collect()
 }
 
-/// Settings that have another value than before.
+/// What was set, without what is only held to be restored.
 fn changed(held: &[Held]) -> Vec<Changed> {
-    let is_changed = |held: &&Held| !held.setting.is_follower() && held.found_value() != held.setting.value;
-    held.iter().filter(is_changed).map(Changed::of).collect()
+    held.iter().filter(|held| !held.setting.is_follower()).map(Changed::of).collect()
 }
 
 /// Whether the user has seen the plan, and named only what is in it.

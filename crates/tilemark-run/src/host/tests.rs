@@ -3,7 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
-        apply::{Consent, Done, apply_on, not_applied, restore_from, status_from, to_hold, verified},
+        apply::{Consent, Done, apply_on, not_applied, restore_from, status_from, to_set, verified},
         plan::{HostPlan, State, plan_on},
     },
     job::host_journal::HostJournal,
@@ -363,16 +363,16 @@ fn a_refused_profile_that_could_not_be_undone_is_not_called_unapplied() {
 }
 
 #[test]
-fn what_has_its_value_already_is_held_too_since_a_service_may_set_it_back() {
+fn what_has_its_value_already_is_looked_at_too_since_a_service_may_set_it_back() {
     let host = Host::new();
     let guard = ("kernel.randomize_va_space", "2");
-    let held = |allow: &[String]| {
+    let set = |allow: &[String]| {
         let plan = host.plan(&[&SOME[..], &[guard, ("?module.absent.x", "1")]].concat());
-        to_hold(&plan, allow).into_iter().map(|setting| setting.name).collect::<Vec<_>>()
+        to_set(&plan, allow).into_iter().map(|setting| setting.name).collect::<Vec<_>>()
     };
     let some = ["vm.swappiness", "net.ipv4.tcp_rmem", "thp", "block.vda.nr_requests"];
-    assert_eq!(held(&[]), some);
-    assert_eq!(held(&[guard.0.to_owned()]), [&some[..], &[guard.0]].concat());
+    assert_eq!(set(&[]), some);
+    assert_eq!(set(&[guard.0.to_owned()]), [&some[..], &[guard.0]].concat());
     let done = host.apply(&SOME).unwrap();
     assert_eq!((done.changed.len(), done.as_wanted), (3, 1), "without such a service it is nobody's");
     assert_eq!(host.journal().applied().unwrap().unwrap().held.len(), 3);
