@@ -55,11 +55,28 @@ impl Baselines {
         Ok(own)
     }
 
-    /// Takes runs out, or the whole baseline where none is named. The records stay. What is left of it is returned.
-    pub fn remove(&self, name: &str, runs: &[RunDirectory]) -> Result<Vec<String>, RecordError> {
+    /// What a run is called in a baseline: its id, or its whole path where it is elsewhere.
+    pub fn called(&self, run: &RunDirectory) -> String {
+        beside_runs::called(&self.folder, run)
+    }
+
+    /// Takes a run out of all baselines: its record was removed. A baseline that had no other run goes.
+    ///
+    /// # Errors
+    /// When the file of baselines cannot be read or written.
+    pub fn forget(&self, run: &RunDirectory) -> Result<(), RecordError> {
+        let (before, removed) = (self.all()?, self.called(run));
+        let mut all = before.clone();
+        all.values_mut().for_each(|runs| runs.retain(|run| *run != removed));
+        all.retain(|_, runs| !runs.is_empty());
+        if all == before { Ok(()) } else { self.write(all) }
+    }
+
+    /// Takes runs out, as they are called in it, or the whole baseline where none is named. The records stay, and need not exist any more.
+    /// What is left of it is returned.
+    pub fn remove(&self, name: &str, removed: &[String]) -> Result<Vec<String>, RecordError> {
         let mut all = self.all()?;
         let mut own = all.remove(name).unwrap_or_default();
-        let removed: Vec<String> = runs.iter().map(|run| beside_runs::called(&self.folder, run)).collect();
         own.retain(|run| !removed.is_empty() && !removed.contains(run));
         if !own.is_empty() {
             all.insert(name.to_owned(), own.clone());
@@ -96,7 +113,13 @@ mod tests {
         assert_eq!(all, ["1", "2", &path]);
         assert_eq!(baselines.find("before").unwrap().unwrap(), all);
         assert_eq!(baselines.find("after").unwrap(), None);
-        assert_eq!(baselines.remove("before", &[run("1")]).unwrap(), ["2", &path]);
+        assert_eq!(baselines.remove("before", &["1".to_owned()]).unwrap(), ["2", &path]);
+        baselines.add("after", &[run("2")]).unwrap();
+        baselines.forget(&run("2")).unwrap();
+        assert_eq!(
+            baselines.all().unwrap().into_iter().collect::<Vec<_>>(),
+            [("before".to_owned(), vec![path])]
+        );
         assert!(baselines.remove("before", &[]).unwrap().is_empty());
         assert!(baselines.all().unwrap().is_empty());
     }

@@ -57,6 +57,26 @@ fn a_record_is_removed_only_with_consent_and_what_is_none_stays() {
 }
 
 #[test]
+fn a_run_that_is_removed_leaves_its_baselines_and_two_names_of_it_are_one() {
+    let home = Home::new();
+    let ids = [ID, "20260102-000000-web", "20260103-000000-web"];
+    let records = ids.map(|id| record_of(&home, id));
+    home.says(&["runs", "baseline", "before", ids[0], ids[1]]);
+    home.says(&["runs", "baseline", "only", ids[0]]);
+    let said = home.says(&["runs", "rm", ids[0], "20260101", records[0].to_str().unwrap(), "--yes"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.out.matches("removed ").count(), 1, "{said:?}");
+    let baselines = home.says(&["runs", "baseline", "--json"]).json();
+    assert_eq!(baselines["baselines"], json!({ "before": [ids[1]] }));
+
+    // A record that somebody removed by hand can be taken out by its name.
+    std::fs::remove_dir_all(&records[1]).unwrap();
+    home.says(&["runs", "baseline", "before", ids[2]]);
+    let said = home.says(&["runs", "baseline", "before", ids[1], "--remove", "--json"]);
+    assert_eq!(said.json(), json!({ "baselines": { "before": [ids[2]] } }), "{said:?}");
+}
+
+#[test]
 fn what_cannot_be_a_tag_or_a_note_is_refused() {
     let home = Home::new();
     record_of(&home, ID);

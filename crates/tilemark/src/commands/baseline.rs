@@ -39,7 +39,6 @@ fn changed(
     let baselines = Baselines::new(&places().runs);
     let Some(name) = name else { return Ok(baselines.all()?) };
     check(name)?;
-    let runs = found(runs)?;
     let known = baselines.find(name)?;
     let own = match (remove, known) {
         (_, None) if remove || runs.is_empty() => {
@@ -48,11 +47,21 @@ fn changed(
                 "`tilemark runs baseline` lists all; add runs with `tilemark runs baseline NAME RUN...`";
             return Err(Failure::new(FailureCode::BadInput, message, remedy));
         }
-        (true, _) => baselines.remove(name, &runs)?,
+        (true, own) => baselines.remove(name, &called(&baselines, runs, &own.unwrap_or_default())?)?,
         (false, Some(own)) if runs.is_empty() => own,
-        (false, _) => baselines.add(name, &runs)?,
+        (false, _) => baselines.add(name, &found(runs)?)?,
     };
     Ok([(name.to_owned(), own)].into())
+}
+
+/// What runs are called in a baseline that has these. One that is named as there need not exist any more.
+fn called(baselines: &Baselines, runs: &[String], own: &[String]) -> Result<Vec<String>, Failure> {
+    let known = Runs::new(&places().runs);
+    let called = |run: &String| match own.contains(run) {
+        true => Ok(run.clone()),
+        false => Ok(baselines.called(&known.find(run)?)),
+    };
+    runs.iter().map(called).collect()
 }
 
 /// A name that cannot be taken for a run: ids begin with a digit.

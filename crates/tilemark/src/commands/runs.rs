@@ -3,8 +3,8 @@
 use super::places;
 use crate::screen::{self, Form};
 use serde_json::{Value, json};
-use std::process::ExitCode;
-use tilemark_record::{Notes, RunDirectory, RunNotes, Runs};
+use std::{collections::BTreeSet, process::ExitCode};
+use tilemark_record::{Baselines, Notes, RunDirectory, RunNotes, Runs};
 use tilemark_run::failure::{Failure, FailureCode};
 
 /// Longest tag.
@@ -73,19 +73,29 @@ pub(crate) fn remove(runs: &[String], yes: bool, is_json: bool) -> ExitCode {
 fn removed(runs: &[String], yes: bool) -> Result<Value, Failure> {
     // All are found before the first is removed.
     let records: Result<Vec<RunDirectory>, Failure> = runs.iter().map(|run| find(run)).collect();
-    let records = records?;
+    let mut records = records?;
+    // Two names may be of one run.
+    let mut known = BTreeSet::new();
+    records.retain(|record| known.insert(whole(record).path().to_owned()));
     let paths: Vec<String> = records.iter().map(|record| record.path().display().to_string()).collect();
     if !yes {
         let message = format!("nothing was removed; these would be: {}", paths.join(", "));
         return Err(Failure::new(FailureCode::BadInput, message, "give `--yes` to remove them"));
     }
-    let notes = notes();
+    let (notes, baselines) = (notes(), Baselines::new(&places().runs));
     for record in records {
-        record.clone().remove()?;
-        // What was written of it goes with it, unless somebody holds the notes' file back.
-        let _ = notes.change(&record, |own| *own = RunNotes::default());
+        let whole = whole(&record);
+        record.remove()?;
+        // What was written of it goes with it, unless somebody holds the files of notes and baselines back.
+        let _ = notes.change(&whole, |own| *own = RunNotes::default());
+        let _ = baselines.forget(&whole);
     }
     Ok(json!({ "removed": paths }))
+}
+
+/// A record by its whole path, which names it also when it is gone.
+fn whole(record: &RunDirectory) -> RunDirectory {
+    std::fs::canonicalize(record.path()).map_or_else(|_| record.clone(), |path| RunDirectory::at(&path))
 }
 
 /// Adds tags to a run, or takes them away.
