@@ -34,7 +34,7 @@ pub use error::RecordError;
 pub use events::{Event, Events};
 pub use file::{sha256_of, write_whole};
 pub use notes::{Notes, RunNotes};
-pub use runs::{Listed, Runs};
+pub use runs::{Listed, NoAnswer, Runs};
 
 /// What a load of jobs on one guest found: part of a repeat's summary.
 pub mod jobs {

@@ -1,6 +1,11 @@
 //! All runs of one place, and finding one among them.
 
-use crate::{directory::RunDirectory, error::RecordError, result::VerdictStatus};
+use crate::{
+    directory::RunDirectory,
+    error::RecordError,
+    result::{RunResult, VerdictStatus},
+};
+use serde::Serialize;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -27,6 +32,56 @@ pub struct Listed {
     pub began: Option<String>,
     /// The host's name, where the run came to its end.
     pub host: Option<String>,
+    /// Why it has no answer. Absent where it has one.
+    pub no_answer: Option<NoAnswer>,
+    /// What is wrong with its record, in words: the file, and in which way.
+    pub error: Option<String>,
+}
+
+/// Why a listed run has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoAnswer {
+    /// It has not come to its end, or never will.
+    Unfinished,
+    /// Its result cannot be read.
+    Damaged,
+    /// Its result has a format that a later version of Tilemark wrote.
+    NewerFormat,
+}
+
+impl NoAnswer {
+    /// In words, for a list.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Unfinished => "unfinished",
+            Self::Damaged => "damaged",
+            Self::NewerFormat => "newer format",
+        }
+    }
+}
+
+impl Listed {
+    fn of(id: String, path: PathBuf) -> Self {
+        let record = RunDirectory::at(&path);
+        // The result of a run that is being continued is that of the sessions before.
+        let read = record.is_closed().then(|| record.result());
+        let (no_answer, error) = match &read {
+            None => (Some(NoAnswer::Unfinished), None),
+            Some(Ok(_)) => (None, None),
+            Some(Err(error @ RecordError::Newer { .. })) => {
+                (Some(NoAnswer::NewerFormat), Some(error.to_string()))
+            }
+            Some(Err(error)) => (Some(NoAnswer::Damaged), Some(error.to_string())),
+        };
+        let result: Option<RunResult> = read.and_then(Result::ok);
+        let verdict = result.as_ref().map(|result| result.verdict.status);
+        let provenance = result.as_ref().map(|result| &result.provenance);
+        let began = provenance.map(|provenance| provenance.began.clone());
+        let host = provenance.map(|provenance| provenance.host.clone());
+        let sentence = result.map(|result| result.sentence);
+        Self { id, path, sentence, verdict, began, host, no_answer, error }
+    }
 }
 
 impl Runs {
@@ -57,14 +112,7 @@ impl Runs {
     pub fn list(&self) -> Vec<Listed> {
         let listed = |id: String| {
             let path = self.path_of(&id);
-            let record = RunDirectory::at(&path);
-            // The result of a run that is being continued is that of the sessions before.
-            let result = record.result().ok().filter(|_| record.is_closed());
-            let verdict = result.as_ref().map(|result| result.verdict.status);
-            let provenance = result.as_ref().map(|result| &result.provenance);
-            let began = provenance.map(|provenance| provenance.began.clone());
-            let host = provenance.map(|provenance| provenance.host.clone());
-            Listed { id, path, verdict, began, host, sentence: result.map(|result| result.sentence) }
+            Listed::of(id, path)
         };
         self.ids().into_iter().map(listed).collect()
     }
@@ -144,6 +192,25 @@ mod tests {
         let error = runs.find("last").unwrap_err();
         assert_eq!(error.to_string(), "no run `last`: this user has no runs");
         assert!(error.remedy().contains("`tilemark quick`"), "{}", error.remedy());
+    }
+
+    #[test]
+    fn a_run_without_an_answer_is_listed_with_the_reason() {
+        let (folder, runs) = runs(&["1", "2", "3", "4"]);
+        let write =
+            |id: &str, name: &str, text: &str| fs::write(folder.path().join(id).join(name), text).unwrap();
+        for id in ["2", "3", "4"] {
+            write(id, "manifest.json", "{}");
+        }
+        write("1", "result.json", "{");
+        write("2", "result.json", "{");
+        write("3", "result.json", r#"{"schema": 99}"#);
+        let listed = runs.list();
+        let reasons: Vec<&str> = listed.iter().filter_map(|run| Some(run.no_answer?.words())).collect();
+        assert_eq!(reasons, ["unfinished", "damaged", "newer format", "damaged"]);
+        let errors: Vec<bool> = listed.iter().map(|run| run.error.is_some()).collect();
+        assert_eq!(errors, [false, true, true, true], "the file that is wrong is named");
+        assert!(listed[2].error.as_deref().unwrap().contains("has format 99"), "{listed:?}");
     }
 
     #[test]

@@ -77,6 +77,28 @@ fn a_run_that_is_removed_leaves_its_baselines_and_two_names_of_it_are_one() {
 }
 
 #[test]
+fn a_run_without_an_answer_is_listed_with_what_is_wrong_with_it() {
+    let home = Home::new();
+    let ids = [ID, "20260102-000000-web", "20260103-000000-web"];
+    let [unfinished, damaged, newer] = ids.map(|id| record_of(&home, id));
+    std::fs::remove_file(unfinished.join("manifest.json")).unwrap();
+    std::fs::write(damaged.join("result.json"), "{").unwrap();
+    std::fs::write(newer.join("result.json"), r#"{"schema": 99}"#).unwrap();
+    let said = home.says(&["runs"]);
+    let states = ["unfinished", "damaged", "newer format"];
+    for ((id, state), line) in ids.iter().zip(states).zip(said.out.lines()) {
+        assert!(line.starts_with(&format!("{id}  {state}")), "{said:?}");
+    }
+    assert!(said.out.contains("has format 99, and this program knows up to 1"), "{said:?}");
+    let found = home.says(&["runs", "--json"]).json();
+    for (run, state) in
+        found["runs"].as_array().unwrap().iter().zip(["unfinished", "damaged", "newer-format"])
+    {
+        assert_eq!((&run["no_answer"], &run["verdict"]), (&json!(state), &json!(null)), "{run}");
+    }
+}
+
+#[test]
 fn what_cannot_be_a_tag_or_a_note_is_refused() {
     let home = Home::new();
     record_of(&home, ID);

@@ -127,7 +127,7 @@ fn records_of_others_do_not_rule_the_terminal() {
     fs::write(result, format!("{{\"{EVIL}\": 1}}")).unwrap();
     answers_and_is_not_obeyed(&home, &["report", a], 2, "result.json is damaged");
     answers_and_is_not_obeyed(&home, &["report", a, "--json"], 2, "result.json is damaged");
-    answers_and_is_not_obeyed(&home, &["runs"], 0, "unfinished");
+    answers_and_is_not_obeyed(&home, &["runs"], 0, "damaged");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
 use serde::Serialize;
 use std::process::ExitCode;
 use tilemark_record::{
-    RunDirectory, Runs,
+    NoAnswer, RunDirectory, Runs,
     result::{RunResult, VerdictStatus},
 };
 use tilemark_run::{
@@ -93,7 +93,7 @@ pub(crate) fn runs(json: bool) -> ExitCode {
                 .map(|run| {
                     serde_json::json!({
                         "id": run.id, "path": run.path, "verdict": run.verdict, "sentence": run.sentence,
-                        "began": run.began, "host": run.host,
+                        "began": run.began, "host": run.host, "no_answer": run.no_answer, "error": run.error,
                         "tags": tags_of(&RunDirectory::at(&run.path)).unwrap_or_default(),
                     })
                 })
@@ -112,13 +112,10 @@ pub(crate) fn runs(json: bool) -> ExitCode {
                     Some(VerdictStatus::Trusted) => "trusted",
                     Some(VerdictStatus::NotTrusted) => "not trusted",
                     Some(VerdictStatus::CannotTell) => "cannot tell",
-                    None => "unfinished",
+                    None => run.no_answer.map_or("", NoAnswer::words),
                 };
-                screen::print_text(&format!(
-                    "{}  {verdict:<11}  {}",
-                    run.id,
-                    run.sentence.as_deref().unwrap_or("")
-                ));
+                let words = run.sentence.as_deref().or(run.error.as_deref()).unwrap_or("");
+                screen::print_text(&format!("{}  {verdict:<12}  {words}", run.id));
             }
         }
     }
