@@ -408,7 +408,7 @@ fn a_fleet_run_that_goes_on_is_given_no_other_work() {
         &["--offline"],
         &["--site", "site.toml"],
     ] {
-        let said = played.fleet(&[&["run", "--resume"], work].concat());
+        let said = played.fleet(&[&["run", "--resume", "--wait-at-most", "1s"], work].concat());
         assert_eq!(said.code, Some(2), "{said:?}");
         assert!(said.error.contains(work[0]), "{said:?}");
     }
