@@ -202,7 +202,8 @@ pub(super) fn agreed(plan: &HostPlan, consent: &Consent) -> Result<(), Failure> 
     if consent.yes {
         return Ok(());
     }
-    let changes = counted(plan.changes().count() as u64, "setting");
+    let is_set = |planned: &&Planned| !planned.danger.needs_consent() || consent.allow.contains(&planned.key);
+    let changes = counted(plan.changes().filter(is_set).count() as u64, "setting");
     let message =
         format!("nothing was changed: applying `{}` would change {changes} of this host", plan.profile);
     let remedy = "look at the plan (`tilemark host plan`), then say `--yes`";

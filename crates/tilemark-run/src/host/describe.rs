@@ -9,7 +9,10 @@ impl HostPlan {
     /// The plan as text.
     pub fn text(&self) -> String {
         let mut text = format!("Profile {}: {}\n", self.profile, self.about);
-        self.add(&mut text, State::Changes, "would change", &changed);
+        let (dangerous, harmless): (Vec<&Planned>, _) =
+            self.changes().partition(|planned| planned.danger.needs_consent());
+        add(&mut text, &harmless, "would change", &changed);
+        add(&mut text, &dangerous, "would change only where named, since dangerous", &changed);
         self.add(&mut text, State::Refused, "cannot be set on this host", &refused);
         self.add(&mut text, State::AsWanted, "already as wanted", &as_wanted);
         self.add(&mut text, State::Skipped, "not on this host, and skipped", &refused);
@@ -27,11 +30,7 @@ impl HostPlan {
 
     fn add(&self, text: &mut String, state: State, what: &str, each: &dyn Fn(&mut String, &Planned)) {
         let some: Vec<&Planned> = self.settings.iter().filter(|planned| planned.state == state).collect();
-        if some.is_empty() {
-            return;
-        }
-        line(text, format_args!("\n{} {what}:", counted(some.len() as u64, "setting")));
-        some.into_iter().for_each(|planned| each(text, planned));
+        add(text, &some, what, each);
     }
 
     fn add_consent(&self, text: &mut String) {
@@ -42,6 +41,14 @@ impl HostPlan {
         let flags: Vec<String> = dangerous.iter().map(|planned| format!("--allow {}", planned.key)).collect();
         line(text, format_args!("\nDangerous, and set only with {}", flags.join(" ")));
     }
+}
+
+fn add(text: &mut String, some: &[&Planned], what: &str, each: &dyn Fn(&mut String, &Planned)) {
+    if some.is_empty() {
+        return;
+    }
+    line(text, format_args!("\n{} {what}:", counted(some.len() as u64, "setting")));
+    some.iter().for_each(|planned| each(text, planned));
 }
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {

@@ -186,7 +186,7 @@ mod tests {
             Gathered::of(|start, events| run_in(folder.path(), &job, &stop, start, events)).unwrap();
         let total = &gathered.totals[0];
         let counts = total.counts;
-        assert!(counts.completed > 2 && counts.failed + counts.wrong == 0, "{counts:?}");
+        assert!(counts.completed > 0 && counts.failed + counts.wrong == 0, "{counts:?}");
         let Details::Jobs(jobs) = &gathered.details[&3] else { panic!("{:?}", gathered.details) };
         let of_kinds: u64 = jobs.kinds.values().map(|kind| kind.count).sum();
         // A job may end between two looks at the clock.
