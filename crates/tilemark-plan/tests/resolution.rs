@@ -1111,7 +1111,7 @@ fn a_load_waits_for_its_last_answers_for_as_long_as_an_answer_may_take_within_th
     assert_eq!(drain(&[]), 2, "the backend's own");
     assert_eq!(drain(&[("gate.p99", "5s")]), 10);
     assert_eq!(drain(&[("gate.mean", "8s")]), 16);
-    let pages = plan(&builtin("consolidation").unwrap().text, &asked()).unwrap();
+    let pages = plan(builtin("consolidation").unwrap().text, &asked()).unwrap();
     assert!(pages.points[0].drain().as_secs() >= 10, "its pages are tolerable within 5 s");
     for limit in ["gate.p99", "gate.mean"] {
         let wrong = Request { settings: settings(&[(limit, "1h")]), ..asked() };
