@@ -331,7 +331,11 @@ mod tests {
             let failure = down(&places, None).unwrap_err();
             assert_eq!(failure.code, FailureCode::NotRestored);
             let words = format!("{} {}", failure.message, failure.causes.join(" "));
-            for part in ["the keeper of guests-1", "the keeper of guests-3", "guests-2 was ended"] {
+            for part in [
+                "the keeper of guests-1",
+                "the keeper of guests-3",
+                "ended guests-2, of which nothing is left",
+            ] {
                 assert!(words.contains(part), "{failure:?}");
             }
             assert!(!kept.path().exists());
@@ -557,7 +561,7 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
     if let Some(mut first) = failures.next() {
         first.causes.extend(failures.map(|other| other.message));
         if !ended.is_empty() {
-            first.causes.push(format!("{} was ended, and nothing of it is left", ended.join(", ")));
+            first.causes.push(format!("ended {}, of which nothing is left", ended.join(", ")));
         }
         return Err(first);
     }
