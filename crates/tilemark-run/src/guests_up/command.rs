@@ -561,7 +561,7 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
     if let Some(mut first) = failures.next() {
         first.causes.extend(failures.map(|other| other.message));
         if !ended.is_empty() {
-            first.causes.push(format!("ended {}, of which nothing is left", ended.join(", ")));
+            first.causes.push(format!("ended, and nothing is left: {}", ended.join(", ")));
         }
         return Err(first);
     }
