@@ -334,7 +334,7 @@ mod tests {
             for part in [
                 "the keeper of guests-1",
                 "the keeper of guests-3",
-                "ended guests-2, of which nothing is left",
+                "ended, and nothing is left: guests-2",
             ] {
                 assert!(words.contains(part), "{failure:?}");
             }
