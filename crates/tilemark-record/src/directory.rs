@@ -26,6 +26,7 @@ use std::{
     fs,
     io::{self, Write},
     path::{Component, Path, PathBuf},
+    thread,
     time::{Duration, SystemTime},
 };
 use tilemark_plan::{
@@ -36,6 +37,10 @@ use tilemark_plan::{
 const MANIFEST: &str = "manifest.json";
 /// The version of the format of `manifest.json`.
 const MANIFEST_SCHEMA: u32 = 1;
+
+/// How often it is tried again to lock a record, and after how long.
+const LOCK_TRIES: u32 = 10;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Where a session that continues a closed record keeps the documents from before it, with their manifest.
 const BEFORE: &str = "before/";
@@ -299,7 +304,16 @@ impl RunDirectory {
     fn lock(&self) -> Result<fs::File, RecordError> {
         let folder = fs::File::open(&self.path)
             .map_err(|source| RecordError::Read { path: self.path.clone(), source })?;
-        match folder.try_lock() {
+        let mut locked = folder.try_lock();
+        // Whoever only looks holds it for a moment, too.
+        for _ in 0..LOCK_TRIES {
+            if locked.is_ok() {
+                break;
+            }
+            thread::sleep(BETWEEN_TRIES);
+            locked = folder.try_lock();
+        }
+        match locked {
             Ok(()) => Ok(folder),
             Err(fs::TryLockError::WouldBlock) => Err(RecordError::Busy { path: self.path.clone() }),
             Err(fs::TryLockError::Error(source)) => {
@@ -338,6 +352,11 @@ impl RunDirectory {
         file.strip_prefix(&self.path).expect("found below it").to_string_lossy().into_owned()
     }
 
+    /// Whether a run writes it at this moment.
+    pub fn is_under_way(&self) -> bool {
+        self.lock().is_err_and(|error| error.is_busy())
+    }
+
     /// Whether the run came to its end.
     pub fn is_closed(&self) -> bool {
         self.path.join(MANIFEST).exists()
@@ -359,7 +378,10 @@ impl RunDirectory {
     pub fn verify_those(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RecordError> {
         if !self.is_closed() {
             // One that a run writes at this moment is not one that was never closed.
-            return Err(self.lock().err().filter(RecordError::is_busy).unwrap_or_else(|| self.unfinished()));
+            return Err(match self.is_under_way() {
+                true => RecordError::Busy { path: self.path.clone() },
+                false => self.unfinished(),
+            });
         }
         for (name, hash) in self.manifest()?.files {
             let path = self.path.join(&name);

@@ -52,7 +52,17 @@ impl Surroundings {
     }
 }
 
+/// Root's cache, where `TILEMARK_HOME` names no other.
+const ROOTS_CACHE: &str = "/var/cache/tilemark";
+
 impl Places {
+    /// Root's cache, where these places are those of an ordinary user who has not named others. Whatever measures runs as root, and looks
+    /// for images there.
+    pub fn cache_of_root(surroundings: &Surroundings) -> Option<PathBuf> {
+        let is_elsewhere = surroundings.user == User::Other && surroundings.tilemark_home.is_none();
+        is_elsewhere.then(|| PathBuf::from(ROOTS_CACHE))
+    }
+
     /// Decides where things are kept: `TILEMARK_HOME` before all, then the system's folders for root and
     /// the XDG folders for others.
     pub fn of(surroundings: &Surroundings) -> Self {
@@ -61,7 +71,7 @@ impl Places {
         }
         if surroundings.user == User::Root {
             let library = Path::new("/var/lib/tilemark");
-            let cache = PathBuf::from("/var/cache/tilemark");
+            let cache = PathBuf::from(ROOTS_CACHE);
             return Self { cache, runs: library.join("runs"), state: library.join("state") };
         }
         let home = surroundings.home.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -93,5 +103,16 @@ mod tests {
         let other = Places::of(&Surroundings { home, ..Default::default() });
         assert_eq!(other.cache, Path::new("/home/a/.cache/tilemark"));
         assert_eq!(other.runs, Path::new("/home/a/.local/state/tilemark/runs"));
+    }
+
+    #[test]
+    fn an_ordinary_user_plans_for_roots_cache_unless_a_home_is_named() {
+        let of = |user, tilemark_home: Option<&str>| {
+            let tilemark_home = tilemark_home.map(PathBuf::from);
+            Places::cache_of_root(&Surroundings { tilemark_home, user, ..Default::default() })
+        };
+        assert_eq!(of(User::Other, None), Some(PathBuf::from("/var/cache/tilemark")));
+        assert_eq!(of(User::Other, Some("/tmp/t")), None);
+        assert_eq!(of(User::Root, None), None);
     }
 }

@@ -42,7 +42,9 @@ pub struct Listed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoAnswer {
-    /// It has not come to its end, or never will.
+    /// A run writes it at this moment.
+    UnderWay,
+    /// It never came to its end.
     Unfinished,
     /// Its result cannot be read.
     Damaged,
@@ -54,6 +56,7 @@ impl NoAnswer {
     /// In words, for a list.
     pub const fn words(self) -> &'static str {
         match self {
+            Self::UnderWay => "under way",
             Self::Unfinished => "unfinished",
             Self::Damaged => "damaged",
             Self::NewerFormat => "newer format",
@@ -67,6 +70,7 @@ impl Listed {
         // The result of a run that is being continued is that of the sessions before.
         let read = record.is_closed().then(|| record.result());
         let (no_answer, error) = match &read {
+            None if record.is_under_way() => (Some(NoAnswer::UnderWay), None),
             None => (Some(NoAnswer::Unfinished), None),
             Some(Ok(_)) => (None, None),
             Some(Err(error @ RecordError::Newer { .. })) => {

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use tilemark_fixtures as fixtures;
 use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
-    RecordError, RunDirectory,
+    NoAnswer, RecordError, RunDirectory, Runs,
     clients::{ClientFigures, ClockOffset},
     rows::{GuestRow, TelemetryRow},
     summary::{HostFigures, RepeatSummary},
@@ -56,9 +56,12 @@ fn a_record_that_a_run_writes_is_neither_removed_nor_called_dead() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan());
     let directory = RunDirectory::create(&folder.path().join("run"), &plan).unwrap();
     let held = directory.hold().unwrap();
+    let listed = || Runs::new(folder.path()).list()[0].no_answer;
+    assert_eq!(listed(), Some(NoAnswer::UnderWay));
     assert!(matches!(directory.clone().remove(), Err(RecordError::Busy { .. })));
     assert!(matches!(directory.verify(), Err(RecordError::Busy { .. })));
     drop(held);
+    assert_eq!(listed(), Some(NoAnswer::Unfinished));
     assert!(matches!(directory.verify(), Err(RecordError::Unfinished { .. })));
     directory.clone().remove().unwrap();
     assert!(!directory.path().exists());

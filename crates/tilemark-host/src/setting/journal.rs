@@ -332,7 +332,8 @@ impl Journal {
         let written = || -> io::Result<()> {
             if held.is_empty() {
                 return match fs::remove_file(&self.path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    // A file system that may not be written refuses that of a file that is not there, too.
+                    Err(error) if fs::symlink_metadata(&self.path).is_ok() => Err(error),
                     _ => Ok(()),
                 };
             }

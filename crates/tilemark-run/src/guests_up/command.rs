@@ -539,6 +539,8 @@ fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
 
 /// Ending hundreds of guests takes some seconds.
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
+/// And their files, once all else is gone.
+const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Ends guests and waits until all is gone; returns what was ended.
 ///
@@ -602,6 +604,10 @@ fn end(state: &StateFolder) -> Result<(), Failure> {
                 "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
             ));
         }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let until = Instant::now() + REMOVED_WITHIN;
+    while state.is_being_removed() && Instant::now() < until {
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())

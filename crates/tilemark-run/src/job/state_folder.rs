@@ -350,6 +350,14 @@ impl StateFolder {
         removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
+    /// Whether its files are being removed at this moment, under another name.
+    pub(crate) fn is_being_removed(&self) -> bool {
+        let aside = format!(".{}.", self.id());
+        let beside = self.path.parent().and_then(|states| fs::read_dir(states).ok());
+        let mut names = beside.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.any(|name| name.to_string_lossy().starts_with(&aside))
+    }
+
     fn restore(&self, under_way: Option<&ActiveJob>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
         let failed = |source| HostError::Journal { verb: "use", path: self.path.join(SETTINGS), source };
         let journal = self.journal().map_err(failed)?;

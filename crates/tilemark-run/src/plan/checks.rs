@@ -20,7 +20,7 @@ use tilemark_plan::{
     plan::{Backend, Demand, LoadPlan, Plan, Point, SideName},
     scenario::DiskMedium,
 };
-use tilemark_record::places::Places;
+use tilemark_record::places::{Places, Surroundings};
 use tilemark_statistics::percentile_admissible;
 use tilemark_units::{Bytes, counted};
 
@@ -148,17 +148,21 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
     let said = prepared.image.said();
     let spec = prepared.image.spec()?;
     // One that may not be read, or is damaged, is not in use either: the run says so when it builds it.
-    let looked = ImageCache::look(&places.cache, spec).unwrap_or(InCache::Missing);
+    let look = |cache: &Path| ImageCache::look(cache, spec).unwrap_or(InCache::Missing);
+    let roots = Places::cache_of_root(&Surroundings::of_this_process());
+    let of_root = roots.as_deref().map(look).filter(|looked| !matches!(looked, InCache::Missing));
+    let whose = if of_root.is_some() { "root's cache" } else { "the cache" };
+    let looked = of_root.unwrap_or_else(|| look(&places.cache));
     image_check::check_paths(scenario, spec, &looked)?;
     match looked {
         InCache::Built(image) => {
             check_image(scenario, image.folder())?;
-            return Ok(format!("{said}, in the cache"));
+            return Ok(format!("{said}, in {whose}"));
         }
         InCache::BaseBuilt(_) => {
             has_tool(&prepared.facts, "mkfs.erofs", "erofs-utils", "building the guest image")?;
             return Ok(format!(
-                "{said}: its packages are in the cache, and its files are added first, which takes seconds"
+                "{said}: its packages are in {whose}, and its files are added first, which takes seconds"
             ));
         }
         InCache::Missing => {}

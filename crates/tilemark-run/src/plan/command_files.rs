@@ -39,7 +39,8 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
 }
 
 fn look_up(path: &Path) -> Result<(PathBuf, u64), Failure> {
-    let remedy = "correct the path in `load.NAME.command.files`: it is relative to the scenario's file";
+    let remedy = "correct the path in `load.NAME.command.files`: it is relative to the scenario's file, or to the folder that a fleet \
+                  sends that file to: for a fleet, write a path that is absolute on each host";
     let message = || format!("a `load.command` needs the file {}, which can't be used", path.display());
     let failed = |error: std::io::Error| Failure::caused_by(&error, FailureCode::BadInput, message(), remedy);
     let absolute = fs::canonicalize(path).map_err(failed)?;
