@@ -107,9 +107,9 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
         (Some(error), _) => Err(error),
         (None, None) => Err(LoadError::Aborted),
         (None, Some((sent, seen))) => {
-            let deleted = topology.delete();
+            // Of a broker that ended or hangs, dropping it deletes what it can, and does not wait long.
             if broken.is_none() {
-                deleted?;
+                topology.delete()?;
             }
             let schedule = *schedule.get().expect("what was sent was sent by it");
             let mut report = report(load, schedule, sent, seen);
@@ -379,7 +379,9 @@ fn observe(
     let cpu_s = cpu_time() - cpu_before;
     let began_ns = schedule.intended_ns(schedule.warmup);
     let elapsed_s = Duration::from_nanos(last_ns.saturating_sub(began_ns)).as_secs_f64();
-    let finished = if is_broken { subscriber.finished() } else { subscriber.finish(shared)? };
+    // A broker that hangs would be waited for once more.
+    let is_over = is_broken || shared.broken().is_some();
+    let finished = if is_over { subscriber.finished() } else { subscriber.finish(shared)? };
     Ok(Seen { finished, seconds, troubles, in_time, elapsed_s, cpu_s })
 }
 

@@ -43,9 +43,9 @@ pub fn throughput_under(
     match shared.into_error() {
         Some(error) => Err(error),
         None => {
-            let deleted = topology.delete();
+            // Of a broker that ended or hangs, dropping it deletes what it can, and does not wait long.
             if broken.is_none() {
-                deleted?;
+                topology.delete()?;
             }
             let mut report = outcome.report(load, director.is_over());
             report.errors.splice(0..0, broken.clone());
@@ -151,6 +151,8 @@ fn consume(
     let drained = drain(&mut subscriber, shared, queue, load.timeout);
     let cpu_s = cpu_time() - cpu_before;
     let finished = match drained {
+        // A broker that hangs would be waited for once more.
+        Ok(()) if shared.broken().is_some() => Ok(subscriber.finished()),
         Ok(()) => subscriber.finish(shared),
         Err(error) => shared.breaks(error).map(|()| subscriber.finished()),
     };

@@ -17,6 +17,15 @@ pub(crate) fn suffice_for(hosts: usize) -> Result<(), FleetError> {
     within(hosts, raise_open_files())
 }
 
+/// Raises the soft limit of open files to the hard one, and returns how many hosts it suffices for at the same time: one at least.
+pub(crate) fn hosts_at_once() -> usize {
+    raise_open_files().map_or(usize::MAX, hosts_within)
+}
+
+fn hosts_within(limit: u64) -> usize {
+    usize::try_from(limit.saturating_sub(FILES_BESIDE) / FILES_OF_HOST).unwrap_or(usize::MAX).max(1)
+}
+
 fn within(hosts: usize, limit: Option<u64>) -> Result<(), FleetError> {
     let wanted = FILES_BESIDE + FILES_OF_HOST * hosts as u64;
     match limit {
@@ -28,6 +37,11 @@ fn within(hosts: usize, limit: Option<u64>) -> Result<(), FleetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_asked_with_the_files_that_there_are() {
+        assert_eq!([10, 72, 512, 576].map(hosts_within), [1, 1, 56, 64]);
+    }
 
     #[test]
     fn a_hard_limit_that_is_too_low_is_refused_with_both_numbers() {

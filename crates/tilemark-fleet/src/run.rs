@@ -527,12 +527,12 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
 /// So many hosts are asked at the same time.
 const ASKED_AT_ONCE: usize = 64;
 
-/// Does something with each host, many at the same time. The first error ends it.
+/// Does something with each host, as many at the same time as open files suffice for. The first error ends it.
 pub(crate) fn each_host(
     hosts: &[Host],
     work: impl Fn(&Host) -> Result<(), FleetError> + Sync,
 ) -> Result<(), FleetError> {
-    open_files::suffice_for(ASKED_AT_ONCE.min(hosts.len()))?;
+    let at_once = open_files::hosts_at_once().min(ASKED_AT_ONCE).min(hosts.len());
     let left = Mutex::new(hosts.iter().collect::<VecDeque<_>>());
     thread::scope(|scope| {
         let one = || -> Result<(), FleetError> {
@@ -541,7 +541,7 @@ pub(crate) fn each_host(
             }
             Ok(())
         };
-        let workers: Vec<_> = (0..ASKED_AT_ONCE.min(hosts.len())).map(|_| scope.spawn(one)).collect();
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(one)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })
 }

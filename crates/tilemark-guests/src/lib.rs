@@ -34,8 +34,8 @@ pub use network::{
     uplink_name,
 };
 pub use qemu::{
-    Accelerator, BootFiles, FIRMWARE_OF_MICROVM, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings,
-    QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,
+    Accelerator, BootFiles, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings, QemuVersion,
+    USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,
 };
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,

@@ -442,8 +442,12 @@ fn refuse_reserved(file: &Path, spec: &ImageSpec, reserved: &[Reserved]) -> Resu
         let of = format!("the built-in image `{name}`");
         all.insert(0, Reserved { of, spec: ImageSpec::built_in(name)? });
     }
-    match all.into_iter().find(|own| own.spec.name == spec.name || own.spec.key() == spec.key()) {
-        Some(Reserved { of, .. }) => Err(ImageError::ForBuiltIn { path: file.to_owned(), of }),
+    let path = file.to_owned();
+    if let Some(Reserved { of, .. }) = all.iter().find(|own| own.spec.key() == spec.key()) {
+        return Err(ImageError::ForBuiltIn { path, of: of.clone() });
+    }
+    match all.into_iter().find(|own| own.spec.name == spec.name) {
+        Some(Reserved { of, .. }) => Err(ImageError::NamedAsBuiltIn { path, of }),
         None => Ok(()),
     }
 }

@@ -94,6 +94,9 @@ pub enum ImageError {
     /// An exported image that runs of a built-in image or scenario would use, and nobody said that it is the right one.
     #[error("runs of {of} would use {path} from now on, and nothing says that it is the image you mean")]
     ForBuiltIn { path: PathBuf, of: String },
+    /// An exported image with the name of that of a built-in image or scenario, and nobody said that it is the right one.
+    #[error("{path} has the name of {of}, and nothing says that it is the image you mean")]
+    NamedAsBuiltIn { path: PathBuf, of: String },
     /// An exported image that would be used in place of another, and nobody said that it is the right one.
     #[error(
         "{path} would be used in place of the image {} of `{of}`, and nothing says that it is the image you mean",
@@ -178,7 +181,7 @@ impl ImageError {
             Self::OtherImage { .. } => {
                 "use it only if you trust where the file comes from: `tilemark image export` prints an image's name"
             }
-            Self::ForBuiltIn { .. } | Self::WouldReplace { .. } => {
+            Self::ForBuiltIn { .. } | Self::NamedAsBuiltIn { .. } | Self::WouldReplace { .. } => {
                 "give the name that `tilemark image export` printed where it was made: --sha256 NAME"
             }
             Self::StoreBusy { .. } => {

@@ -34,8 +34,6 @@ const GUESTS_IN_PLAN_MAX: u64 = 200_000;
 const COMBINATIONS_MAX: u64 = 1_000;
 /// Seconds are kept one by one.
 pub(crate) const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
-/// The longest time in which a limit lets an answer come. After each repeat, loads wait twice as long for their last answers.
-pub(crate) const ANSWER_MAX: Span = Span::from_seconds(600);
 /// Connections of a load to one guest: a client has about 64,000 ports for one address.
 const CONNECTIONS_MAX: u32 = 50_000;
 /// Requests a second of a load: more than a processor can send, of anything.

@@ -1,7 +1,7 @@
 //! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
 
 use crate::{
-    check_limits::{ANSWER_MAX, LENGTH_MAX, check_document, check_limits, check_text},
+    check_limits::{LENGTH_MAX, check_document, check_limits, check_text},
     host_settings,
     problem::{Problem, Problems},
     resolve::HOST_PRESET,
@@ -188,12 +188,6 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     }
     for load in &scenario.load {
         check_load(scenario, load, &mut say);
-    }
-    let gate = &scenario.gate;
-    for (name, limit) in [("p99", Some(gate.p99)), ("mean", gate.mean)] {
-        if let Some(limit) = limit.filter(|limit| *limit > ANSWER_MAX) {
-            say(format!("`gate.{name}` is {limit}"), &format!("use {ANSWER_MAX} at most"));
-        }
     }
     let has_pages = scenario.load.iter().any(|load| load.work.facts().good_and_tolerable().is_some());
     let limits = [("good", scenario.gate.good), ("tolerable", scenario.gate.tolerable)];

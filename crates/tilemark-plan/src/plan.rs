@@ -199,14 +199,18 @@ pub struct Point {
     pub loads: Vec<LoadPlan>,
 }
 
+/// The longest answer that loads wait for, whatever the limits.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
+
 impl Point {
     /// How long its loads wait for their last answers after their end: twice the longest time that its limits let an answer take. An
-    /// answer within the limits then counts, and one that comes later is slow and not missing. At least as long as the backend says.
+    /// answer within the limits then counts, and one that comes later is slow and not missing. At least as long as the backend says, and
+    /// at most 20 minutes: nobody waits for an hour after each repeat.
     pub fn drain(&self) -> Duration {
         let pages = self.loads.iter().filter_map(|load| load.work.facts().good_and_tolerable());
         let limits = [Some(self.gate.p99), self.gate.mean].into_iter().flatten();
         let longest = limits.chain(pages.flatten()).map(Span::get).max().unwrap_or_default();
-        self.backend.costs().drain.max(2 * longest)
+        self.backend.costs().drain.max(2 * longest.min(ANSWER_MAX))
     }
 
     /// Whether one of its loads has a surge.

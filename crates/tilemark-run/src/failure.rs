@@ -144,6 +144,7 @@ impl From<ImageError> for Failure {
             | ImageError::BadArchive { .. }
             | ImageError::OtherImage { .. }
             | ImageError::ForBuiltIn { .. }
+            | ImageError::NamedAsBuiltIn { .. }
             | ImageError::WouldReplace { .. }
             | ImageError::FileChanged { .. }
             | ImageError::NoSource { .. }

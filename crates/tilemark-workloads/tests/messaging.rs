@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Stream};
 use tilemark_broker::{Broker, Config, serve};
 use tilemark_load::Stop;
@@ -33,13 +33,8 @@ fn a_broker_that_ends_is_named_and_the_stream_of_another_is_measured_to_its_end(
     };
     let (mut ends, mut last, mut seconds) = (Some(ends), None, [0, 0]);
     tilemark_workloads::run(&job, &Stop::new().unwrap(), &mut |event| match event {
-        LoadEvent::Started(_) => {
-            let broker = ends.take().unwrap();
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(1_200));
-                broker.stop().unwrap();
-            });
-        }
+        // The load goes on meanwhile, and ends no stream before this returns.
+        LoadEvent::Busy { second: 0, .. } => drop(ends.take().unwrap().stop().unwrap()),
         LoadEvent::Second(second) => seconds[second.id as usize] += 1,
         LoadEvent::Done(_) | LoadEvent::Failed { .. } => last = Some(event),
         _ => {}

@@ -25,8 +25,14 @@ impl Played {
         let program = home.path().join("program");
         fs::write(&program, PROGRAM).unwrap();
         fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let script =
-            format!("export TILEMARK_HOME={place}/hosts/$0; mkdir -p \"$TILEMARK_HOME\"; {carrier}\nexec sh");
+        // Nobody who plays a host becomes root of this machine.
+        let sudo = home.path().join("bin/sudo");
+        fs::create_dir(home.path().join("bin")).unwrap();
+        fs::write(&sudo, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&sudo, PermissionsExt::from_mode(0o755)).unwrap();
+        let script = format!(
+            "export PATH={place}/bin:$PATH TILEMARK_HOME={place}/hosts/$0; mkdir -p \"$TILEMARK_HOME\"; {carrier}\nexec sh"
+        );
         let engine = Engine::Exec { command: ["sh", "-c", &script, "{host}"].map(str::to_owned).into() };
         Self::with(home, engine, hosts, at_once)
     }

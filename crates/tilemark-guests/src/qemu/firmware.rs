@@ -18,8 +18,6 @@ const SIGNATURE: &[u8] = b"_FVH";
 
 /// What x86 machines but `microvm` have by themselves.
 pub const USUAL_FIRMWARE: &str = "bios-256k.bin";
-/// What `microvm` has.
-pub const FIRMWARE_OF_MICROVM: &str = "bios-microvm.bin";
 
 /// The image that is named: by its path, or as QEMU finds a name in its own folders.
 ///

@@ -19,6 +19,6 @@ mod template;
 mod template_key;
 
 pub use backend::{QEMU_ARGUMENTS, QemuBackend};
-pub use firmware::{FIRMWARE_OF_MICROVM, USUAL_FIRMWARE, find_firmware, loads_kernels};
+pub use firmware::{USUAL_FIRMWARE, find_firmware, loads_kernels};
 pub use lists::QemuLists;
 pub use settings::{Accelerator, BootFiles, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};

@@ -391,7 +391,8 @@ fn processors(facts: &HostFacts) -> Vec<Finding> {
                 remedy: match asked_for {
                     true => "boot without mitigations=off, or keep it and say so",
                     false => {
-                        "install the processor's microcode, or ask who runs this host's hypervisor; otherwise say so beside the figures"
+                        "look in /proc/cmdline for what switches it off (spectre_v2=off, nopti); else install the processor's microcode, or ask \
+                         who runs this host's hypervisor"
                     }
                 },
             },

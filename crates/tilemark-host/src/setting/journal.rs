@@ -391,7 +391,13 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
     };
     let is_left = |outcome: &Outcome| !outcome.is_settled();
     let left = set.iter().rev().map(Held::restore).filter(is_left);
-    let first = (!matches!(undone.now, Now::AsFound | Now::Gone(_))).then_some(undone);
+    // A unit that systemd made for the moment is gone once it is stopped, and cannot be started: that is no restoring.
+    let is_restored = match undone.now {
+        Now::AsFound => true,
+        Now::Gone(_) => undone.refused.is_none(),
+        _ => false,
+    };
+    let first = (!is_restored).then_some(undone);
     let mut left: Vec<Held> = first.into_iter().chain(left).map(|outcome| outcome.held).collect();
     left.reverse();
     left
@@ -673,6 +679,7 @@ mod tests {
                     let state = if unit.2 { "active" } else { "inactive" };
                     return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
                 }
+                ("show", "--property=Id") => return Ok(format!("Id={name}\n")),
                 ("show", _) => return Ok(format!("RequiredBy=\nConsistsOf={}\n", unit.1)),
                 ("start", _) => unit.2 = true,
                 _ => {

@@ -2,7 +2,6 @@
 
 use super::{At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
-use crate::check_limits::ANSWER_MAX;
 use crate::image_needs::{PHP, Program};
 use crate::scenario::{Guest, Load, Measure, Role};
 use serde::{Deserialize, Serialize};
@@ -369,10 +368,6 @@ impl Facts for SessionsParameters {
             );
             say(message, "give the guest twice that memory, or use fewer or smaller files");
         }
-        if site.tolerable > ANSWER_MAX {
-            let message = format!("load `{name}` has `tolerable` = {}", site.tolerable);
-            say(message, &format!("use {ANSWER_MAX} at most"));
-        }
         if site.good > site.tolerable {
             let message =
                 format!("load `{name}` has `good` = {} above `tolerable` = {}", site.good, site.tolerable);
@@ -465,7 +460,6 @@ mod tests {
             ("users = 2000".to_owned(), "has 6000 connections in its web server"),
             ("receive = \"1KiB\"".to_owned(), "has `receive = \"1KiB\"`"),
             ("good = \"9s\"".to_owned(), "above `tolerable`"),
-            ("tolerable = \"10h\"".to_owned(), "has `tolerable` = 10h"),
             ("first = \"nowhere\"".to_owned(), "begin on page `nowhere`"),
             (pages("[load.sessions.page.a]\nbytes = \"2MiB\""), "page `a` of 2MiB"),
             (pages("[load.sessions.page.a]\nbytes = \"1B\"\nnext = { b = 0.5 }"), "followed by `b`"),

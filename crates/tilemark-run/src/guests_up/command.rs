@@ -331,11 +331,9 @@ mod tests {
             let failure = down(&places, None).unwrap_err();
             assert_eq!(failure.code, FailureCode::NotRestored);
             let words = format!("{} {}", failure.message, failure.causes.join(" "));
-            for part in [
-                "the keeper of guests-1",
-                "the keeper of guests-3",
-                "ended, and nothing is left: guests-2",
-            ] {
+            for part in
+                ["the keeper of guests-1", "the keeper of guests-3", "ended, and nothing is left: guests-2"]
+            {
                 assert!(words.contains(part), "{failure:?}");
             }
             assert!(!kept.path().exists());
@@ -467,6 +465,8 @@ fn lists(places: &Places) -> Result<Asked, Failure> {
             Ok(GuestsReply::List(ready)) => kept.push((state, *ready)),
             // They went while they were asked.
             Err(_) if !state.path().exists() => {}
+            // Or they went while this looked at their keeper.
+            Err(_) if !is_kept(&state) && !state.path().exists() => {}
             Err(_) if !is_kept(&state) => dead.push(state),
             Err(failure) => return Err(failure),
             Ok(_) => return Err(misunderstood()),

@@ -462,7 +462,7 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
         Ok(session) => session,
         Err(failure) => return GuestsReply::Failed(failure),
     };
-    match session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
+    match session.ask(&Request::Execute(request), EXECUTE_WITHIN + ANSWERS_AFTER) {
         Ok(Reply::Executed { code, output, error }) => GuestsReply::Executed { code, output, error },
         Ok(_) => GuestsReply::Failed(Failure::new(
             FailureCode::GuestFailed,
@@ -473,21 +473,36 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
     }
 }
 
-/// A guest's session, where no program runs in it. One who asked and went away leaves a program running: the agent hears of nothing before
-/// that has ended, and another program would wait for it without a word.
+/// How long after its time a program's guest may take to answer.
+const ANSWERS_AFTER: Duration = Duration::from_secs(10);
+/// How long one that asks waits for a program that runs in the guest already.
+const BUSY_AFTER: Duration = Duration::from_secs(2);
+
+/// A guest's session, where no program runs in it, or none does soon. One who asked and went away leaves a program running: the agent hears
+/// of nothing before that has ended, and another program would wait for it without a word.
 fn unless_busy<S>(session: &Mutex<S>) -> Result<MutexGuard<'_, S>, Failure> {
-    match session.try_lock() {
-        Ok(session) => Ok(session),
-        Err(TryLockError::Poisoned(session)) => Ok(session.into_inner()),
-        Err(TryLockError::WouldBlock) => Err(Failure::new(
-            FailureCode::HostUnfit,
-            "the guest runs another program, of a `guests exec` that goes on or was cancelled",
-            format!(
-                "try again once that has ended, after {} s at most; to run several beside each other, start them by one command",
-                EXECUTE_WITHIN.as_secs()
-            ),
-        )),
+    let until = Instant::now() + BUSY_AFTER;
+    loop {
+        match session.try_lock() {
+            Ok(session) => return Ok(session),
+            Err(TryLockError::Poisoned(session)) => return Ok(session.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(10))
+            }
+            Err(TryLockError::WouldBlock) => return Err(busy()),
+        }
     }
+}
+
+fn busy() -> Failure {
+    Failure::new(
+        FailureCode::HostUnfit,
+        "the guest runs another program, of a `guests exec` that goes on or was cancelled",
+        format!(
+            "try again once that has ended, after {} s at most; to run several beside each other, start them by one command",
+            (EXECUTE_WITHIN + ANSWERS_AFTER).as_secs()
+        ),
+    )
 }
 
 pub(crate) fn no_such_guest(guest: &str) -> Failure {

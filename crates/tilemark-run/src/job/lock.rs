@@ -127,6 +127,13 @@ fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str)
 /// How often one that waits looks again.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
+const UNDER_WAY: &str = "is under way on this host";
+
+/// Whether it is another run that holds the lock, and not the lock that cannot be made.
+pub fn is_held(failure: &Failure) -> bool {
+    failure.message.ends_with(UNDER_WAY)
+}
+
 fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
     let mut holder = String::new();
     // Without its name the message is poorer, and still right.
@@ -134,8 +141,8 @@ fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
     let holder = holder.trim();
     let (id, home) = holder.split_at(holder.find(OF).unwrap_or(holder.len()));
     let under_way = match command(id) {
-        Some(command) => format!("`{command}`{home} is under way on this host"),
-        None => format!("the run {holder} is under way on this host"),
+        Some(command) => format!("`{command}`{home} {UNDER_WAY}"),
+        None => format!("the run {holder} {UNDER_WAY}"),
     };
     match when_busy {
         WhenBusy::Stop if command(asker).is_some() => Failure::new(

@@ -229,14 +229,9 @@ impl StateFolder {
 
     /// Folders that a keeper began to make and did not finish before it died.
     pub(crate) fn half_made(states: &Path) -> Vec<Self> {
-        let maker = |name: &str| -> Option<Keeper> {
-            let mut parts = name.strip_prefix('.')?.rsplit('.');
-            let start_ticks = parts.next()?.parse().ok()?;
-            Some(Keeper { pid: parts.next()?.parse().ok()?, start_ticks })
-        };
         let entries = fs::read_dir(states).into_iter().flatten().flatten();
         let dead = entries.filter(|entry| {
-            maker(&entry.file_name().to_string_lossy()).is_some_and(|keeper| !keeper.lives())
+            keeper_of_aside(&entry.file_name().to_string_lossy()).is_some_and(|keeper| !keeper.lives())
         });
         dead.map(|entry| Self { path: entry.path(), wanted: None }).collect()
     }
@@ -355,7 +350,10 @@ impl StateFolder {
         let aside = format!(".{}.", self.id());
         let beside = self.path.parent().and_then(|states| fs::read_dir(states).ok());
         let mut names = beside.into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.any(|name| name.to_string_lossy().starts_with(&aside))
+        names.any(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with(&aside) && keeper_of_aside(&name).is_some_and(|keeper| keeper.lives())
+        })
     }
 
     fn restore(&self, under_way: Option<&ActiveJob>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
@@ -436,6 +434,13 @@ pub(crate) fn restore_shared(states: &Path, tree: &Group) -> Result<Vec<Outcome>
         fs::remove_file(&noted).map_err(failed)?;
     }
     journal.restore_unless(&is_in_use)
+}
+
+/// Whose a folder is that a keeper makes or removes: `.ID.PID.START`.
+fn keeper_of_aside(name: &str) -> Option<Keeper> {
+    let mut parts = name.strip_prefix('.')?.rsplit('.');
+    let start_ticks = parts.next()?.parse().ok()?;
+    Some(Keeper { pid: parts.next()?.parse().ok()?, start_ticks })
 }
 
 /// The system's reason does not name the path; a reason of our own does.

@@ -114,13 +114,14 @@ pub fn run(
         Some(earlier) => continued(earlier, &prepared.plan, &provenance, listener)?,
         None => new_record(&path, &prepared.plan)?,
     };
-    // Nobody removes it, or takes it for dead, before this run has ended.
-    let _held = earlier.is_none().then(|| record.hold()).transpose()?;
     let discard = |_: &Failure| {
         if earlier.is_none() {
             record.discard();
         }
     };
+    // Nobody removes it, or takes it for dead, before this run has ended.
+    let hold = || record.hold().map_err(Failure::from).inspect_err(discard);
+    let _held = earlier.is_none().then(hold).transpose()?;
     let image = image_of(&prepared, places, request.offline, listener).inspect_err(discard)?;
     if let Some(image) = &image {
         add_image(&mut provenance, image);
@@ -266,6 +267,7 @@ fn locks_with_room(
         Some(WhenBusy::Wait) => {
             let locks = match take_as(WhenBusy::Stop) {
                 Ok(locks) => Some(locks),
+                Err(failure) if !lock::is_held(&failure) => return Err(failure),
                 Err(busy) => {
                     listener.note(&format!("waiting: {}", busy.message));
                     take()?

@@ -10,6 +10,7 @@ use tilemark_plan::workload::{Finding, IncidentKind};
 const TOLD: usize = 5;
 
 const LOST: &str = "lost";
+const UNDELIVERED: &str = "not delivered when the broker ended";
 const DUPLICATED: &str = "duplicated";
 const REORDERED: &str = "delivered after a later one";
 const DAMAGED: &str = "damaged";
@@ -91,7 +92,11 @@ impl FlatOut {
             completed_in_time: counts.completed,
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
-            errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+            errors: errors(
+                &[&failed[..], &wrong[..]].concat(),
+                &report.errors,
+                report.ended_by_broker.as_ref(),
+            ),
             findings: findings(
                 report.lost,
                 report.duplicated,
@@ -145,10 +150,19 @@ pub(super) fn by_schedule(
         // What a schedule asks is measured by the schedule's time: an early end ends it too.
         seconds: counts.offered as f64 / load.rate as f64,
         client_cpu_s,
-        errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+        errors: errors(&[&failed[..], &wrong[..]].concat(), &report.errors, report.ended_by_broker.as_ref()),
         findings: findings(report.lost, report.duplicated, report.damaged, report.ended_by_broker.as_ref()),
     };
     StreamReport { seconds, total }
+}
+
+/// What went wrong, in words. What a broker that ended did not deliver is not lost by it, and no single message is named.
+fn errors(counts: &[(u64, &'static str)], named: &[String], ended: Option<&String>) -> Vec<String> {
+    let Some(ended) = ended else { return in_words(counts, named) };
+    let undelivered =
+        |(count, what): &(u64, &'static str)| (*count, if *what == LOST { UNDELIVERED } else { *what });
+    let counts: Vec<(u64, &str)> = counts.iter().map(undelivered).collect();
+    std::iter::once(ended.clone()).chain(in_words(&counts, &[])).take(TOLD).collect()
 }
 
 /// What no broker may do with what it took, in the warm-up either, and that it ended: then what is missing may still be in it. Order is no
@@ -264,11 +278,14 @@ mod tests {
     fn a_broker_that_ended_is_named_and_what_is_missing_is_not_called_lost_by_it() {
         let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
         let ended_by_broker = Some("the broker hung up".to_owned());
-        let report = ThroughputReport { lost: 3, ended_by_broker, ..ThroughputReport::default() };
+        let errors = vec!["message 7 of publisher 0 was lost in queue 0".to_owned()];
+        let report = ThroughputReport { lost: 3, errors, ended_by_broker, ..ThroughputReport::default() };
         let of_stream = flat_out.stream_report(0, &load(0), &report);
         let ended = Finding { kind: IncidentKind::ServiceErrors, what: "the broker hung up".to_owned() };
         assert_eq!(of_stream.total.findings, [ended]);
         assert_eq!(of_stream.total.counts.failed, 3, "they did not come through all the same");
+        let errors = ["the broker hung up", "messages not delivered when the broker ended: 3"];
+        assert_eq!(of_stream.total.errors, errors);
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(super) const KNOWN: &[Known] = &[
 
 /// `service.cups` for `service.cups.service`.
 pub(super) fn one_form(key: &str) -> Option<&str> {
-    key.strip_suffix(SERVICE).filter(|key| key.starts_with("service."))
+    let own = key.trim_end_matches(SERVICE);
+    (own != key && own.starts_with("service.")).then_some(own)
 }
 
 /// The unit of a service's name: a name without a type is that of a service.
@@ -66,6 +67,14 @@ fn unit(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
         return Err(request.absent("only a real host has services", LEAVE_OUT));
     }
     let unit = unit_of(name);
+    // A unit may have further names, and a guard would not be known by one of them.
+    if let Ok(own) = service::own_name(&unit)
+        && own != unit
+    {
+        return Err(
+            request.absent(format!("{unit} is another name of {own}"), "name the service by its own name")
+        );
+    }
     let mut settings = request.readable(Reach::Service { unit: unit.clone() })?;
     if request.value == service::STOPPED && settings[0].now()? == service::RUNNING {
         let with =

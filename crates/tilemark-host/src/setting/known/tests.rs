@@ -219,6 +219,7 @@ fn spellings(key: &str) -> Vec<String> {
     let mut spellings = vec![format!("{key}."), format!(".{key}")];
     if key.starts_with("service.") {
         spellings.push(format!("{key}.service"));
+        spellings.push(format!("{key}.service.service"));
     }
     for (place, _) in key.match_indices('.') {
         let (start, end) = key.split_at(place);

@@ -13,11 +13,26 @@ pub(in crate::setting) const STOPPED: &str = "stopped";
 pub(super) fn read(unit: &str) -> io::Result<String> {
     let shown = systemctl(&["show", "--property=LoadState,ActiveState", "--", unit])?;
     let value = |key: &str| shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    if value("LoadState") != Some("loaded") {
-        return Err(io::Error::new(io::ErrorKind::NotFound, format!("systemd has no unit {unit}")));
+    match value("LoadState") {
+        Some("loaded") => {}
+        Some("not-found") => {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("systemd has no unit {unit}")));
+        }
+        // It is there, and may be used again.
+        state => {
+            let state = state.unwrap_or("of an unknown state");
+            return Err(io::Error::other(format!("the unit {unit} of systemd is {state}")));
+        }
     }
     let is_running = matches!(value("ActiveState"), Some("active" | "activating" | "reloading"));
     Ok(if is_running { RUNNING } else { STOPPED }.to_owned())
+}
+
+/// The name that a unit has itself, whichever of its names this is.
+pub(in crate::setting) fn own_name(unit: &str) -> io::Result<String> {
+    let shown = systemctl(&["show", "--property=Id", "--", unit])?;
+    let own = shown.lines().find_map(|line| line.strip_prefix("Id="));
+    own.map(str::to_owned).ok_or_else(|| io::Error::other(format!("systemd names no unit {unit}")))
 }
 
 /// Starts or stops it, and waits until that is done.
