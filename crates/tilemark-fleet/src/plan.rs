@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{sync::Mutex, time::Duration};
 use tilemark_site::Host;
-use tilemark_units::{Span, printable_line};
+use tilemark_units::printable_line;
 
 /// Timing an accelerator takes a few seconds, on a slow host many.
 const ANSWER_WITHIN: Duration = Duration::from_secs(180);
@@ -104,7 +104,7 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     let document =
         answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
     if answer.value("planned") == Some("0") {
-        planned.time = document["expected"]["time"].as_str().map(shown).map(in_minutes);
+        planned.time = document["expected"]["time"].as_str().map(shown);
     } else {
         let error = &document["error"];
         let (message, remedy) = (
@@ -123,19 +123,4 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     }
     planned.fit = planned.problems.is_empty();
     planned
-}
-/// A length of time for a person; another host may say it in words that are none.
-fn in_minutes(time: String) -> String {
-    time.parse::<Span>().map_or(time, Span::rounded)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_long_a_host_measures_is_for_people() {
-        assert_eq!(in_minutes("473125ms".to_owned()), "7 min 53 s");
-        assert_eq!(in_minutes("long".to_owned()), "long");
-    }
 }

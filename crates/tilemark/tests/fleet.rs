@@ -765,7 +765,11 @@ fn a_fleet_of_real_hosts_is_measured_over_ssh_and_slurm_and_the_one_that_is_kill
     assert_eq!((&slurm["asked"], &slurm["measured"]), (&3.into(), &3.into()), "{slurm}");
     for name in ["n1", "n3"] {
         // Three hosts share this machine's processors, so figures may be discarded; that each measured is what counts here.
-        assert!(["trusted", "not-trusted", "cannot-tell"].contains(&of(&ssh, name).as_str()), "{ssh}");
+        // They share its kernel too, which may still have the loop devices of the one that was killed.
+        let because = host(&ssh, name)["because"].as_str().unwrap_or_default();
+        let has_devices = of(&ssh, name) == "not-restored" && because.contains("loop device");
+        let ends = ["trusted", "not-trusted", "cannot-tell"];
+        assert!(ends.contains(&of(&ssh, name).as_str()) || has_devices, "{ssh}");
     }
     all_gone(&mark);
 }

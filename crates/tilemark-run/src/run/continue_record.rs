@@ -459,7 +459,7 @@ mod tests {
         let dies = FakeWorld::new(|_, _| vec![started(), Act::Die]);
         let ran = run_on(ran, &on, &dies);
         assert!(ran.outcome.is_err());
-        assert!(matches!(ran.record.verify(), Err(RecordError::Unfinished { .. })));
+        assert!(matches!(ran.record.verify(), Err(RecordError::Busy { .. })));
         let runs = Runs::new(ran.record.path().parent().unwrap());
         let listed = runs.list();
         assert_eq!((listed.len(), listed[0].verdict), (1, None), "a list says that it is unfinished");
@@ -472,7 +472,7 @@ mod tests {
         let which = RecordToContinue::Named(ran.record.path().to_str().unwrap().to_owned());
         let find = || EarlierRecord::find(&places, &which, &Asked::default());
         let busy = find().unwrap_err();
-        assert!(busy.message.contains("another run continues"), "{busy:?}");
+        assert!(busy.message.contains("a run writes the record"), "{busy:?}");
         drop(reopened);
         assert!(find().unwrap().was_restored);
         assert_eq!(ran.repeats(), before);

@@ -22,6 +22,7 @@ use tilemark_run::{
     plan::prepare::{self, Asked},
     run::result::draw_to,
 };
+use tilemark_units::Span;
 
 /// A scenario's file is a part of the script that each host gets.
 const SCENARIO_BYTES_MAX: usize = 32 << 10;
@@ -235,10 +236,19 @@ fn planned(arguments: &FleetPlanArguments) -> ExitCode {
     )
 }
 
+/// A length of time for a person; another host may say it in words that are none.
+fn in_minutes(time: &str) -> String {
+    time.parse::<Span>().map_or_else(|_| time.to_owned(), Span::rounded)
+}
+
 fn plan_text(planned: &Planned) -> String {
     let mut lines = vec![format!("{} asked, {} fit.", planned.asked, planned.fit)];
     for host in &planned.hosts {
-        let time = host.time.as_ref().map(|time| format!(", measures for about {time}")).unwrap_or_default();
+        let time = host
+            .time
+            .as_ref()
+            .map(|time| format!(", measures for about {}", in_minutes(time)))
+            .unwrap_or_default();
         let version =
             host.version.as_ref().map(|version| format!(", Tilemark {version}")).unwrap_or_default();
         lines.push(format!("\n{}  {}{version}{time}", host.name, if host.fit { "fit" } else { "unfit" }));
@@ -500,7 +510,13 @@ fn all_done(hosts: &[EndedWork]) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{End, exit_code, worse};
+    use super::{End, exit_code, in_minutes, worse};
+
+    #[test]
+    fn how_long_a_host_measures_is_for_people() {
+        assert_eq!(in_minutes("473125ms"), "7 min 53 s");
+        assert_eq!(in_minutes("long"), "long");
+    }
 
     #[test]
     fn the_worst_end_of_a_host_is_the_exit_code() {
