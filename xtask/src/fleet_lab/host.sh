@@ -71,6 +71,13 @@ if [ "$role" = ctl ]; then
 else
     slurmd -D -N "$name" &
     /usr/sbin/sshd -D &
+    # A host is up when it can be reached, and not when its last program was started.
+    tries=0
+    until grep -qs ':0016 [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || break
+        sleep 0.05
+    done
 fi
 touch /run/up
 # It reaps, and ends when it is killed.
