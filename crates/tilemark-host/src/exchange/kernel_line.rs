@@ -16,7 +16,7 @@ pub(super) fn body(profile: &Profile) -> Body {
         of_boot.into_iter().filter_map(boot_parameter).map(ToOwned::to_owned).collect();
     let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (setting, value) in with_values(others, &mut body) {
-        // Nothing of the line stands for a quotation mark (lib/cmdline.c).
+        // The kernel has no way to write a quotation mark within a value (lib/cmdline.c).
         if value.contains('"') {
             body.leave_out(setting, "a value on the kernel's line has no quotation mark");
             continue;
