@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::confirms::{Confirms, Verdict};
-use crate::engine::PublishOptions;
-use crate::queue::{ConsumerId, Entry, NEVER, QueueId};
+use crate::ids::{ConsumerId, QueueId};
+use crate::queue::{Entry, NEVER};
 use crate::store::{Layout, MessageId};
 
 /// A message on its way in: method, then header, then body.
@@ -43,6 +43,15 @@ pub(crate) enum Stage {
     Header,
     /// Bytes of body that are still to come.
     Body(u64),
+}
+
+/// What a publisher wants for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PublishOptions {
+    pub(crate) persistent: bool,
+    pub(crate) mandatory: bool,
+    /// Its time to live, milliseconds.
+    pub(crate) ttl_ms: u64,
 }
 
 /// Where the last publish of this channel went: publishers mostly repeat themselves.

@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::channel::Channel;
+use crate::ids::QueueId;
 use crate::outbox::Outbox;
-use crate::queue::QueueId;
-use crate::slab::Key;
-
-pub(crate) type ConnectionId = Key;
 
 /// Where a peer is: guest may not come from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

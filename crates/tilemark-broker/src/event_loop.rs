@@ -14,8 +14,9 @@ use rustix::net::{RecvFlags, SendFlags, sockopt};
 use tilemark_tls::ServerTls;
 
 use crate::config::{Config, Notice};
-use crate::connection::{ConnectionId, Origin};
+use crate::connection::Origin;
 use crate::engine::{Engine, Statistics};
+use crate::ids::ConnectionId;
 use crate::secured::{Received, SEALED_AT_ONCE, SecuredSocket};
 use crate::slab::Key;
 

@@ -20,6 +20,7 @@ mod error;
 mod event_loop;
 mod exception;
 mod exchange;
+mod ids;
 mod journal;
 mod outbox;
 mod queue;

@@ -4,13 +4,9 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::connection::ConnectionId;
 use crate::exception::Name;
-use crate::slab::Key;
+use crate::ids::{ConnectionId, ConsumerId, QueueId};
 use crate::store::MessageId;
-
-pub(crate) type QueueId = Key;
-pub(crate) type ConsumerId = Key;
 
 /// A message in a queue.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::Config;
-use crate::connection::{ConnectionId, Origin};
+use crate::connection::Origin;
 use crate::engine::Engine;
+use crate::ids::ConnectionId;
 
 /// A peer of a [`SocketlessBroker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tilemark_amqp::{Table, Value};
 
 use crate::exchange::{ExchangeKind, ExchangeSettings, Match};
-use crate::queue::QueueId;
+use crate::ids::QueueId;
 use crate::slab::{Key, Slab};
 use crate::topic::Patterns;
 

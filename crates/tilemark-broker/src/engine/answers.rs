@@ -4,8 +4,8 @@ use tilemark_amqp::{Method, ReplyCode, put_method};
 
 use super::Engine;
 use crate::channel::Mode;
-use crate::connection::ConnectionId;
 use crate::exception::Exception;
+use crate::ids::ConnectionId;
 use crate::journal::Definition;
 
 impl Engine {

@@ -4,11 +4,10 @@ use tilemark_amqp::{Method, ReplyCode, ShortStr, Table};
 
 use super::Engine;
 use super::exchanges::no_exchange;
-use crate::connection::ConnectionId;
 use crate::exception::{Exception, shown};
 use crate::exchange::{ExchangeKind, Match};
+use crate::ids::{ConnectionId, QueueId};
 use crate::journal::{BindingRecord, Definition, RecordedDestination};
-use crate::queue::QueueId;
 use crate::topology::{Binding, Destination, ExchangeId};
 
 impl Engine {

@@ -5,8 +5,8 @@ use tilemark_amqp::{LongStr, Method, ReplyCode};
 use super::Engine;
 use crate::channel::{Channel, Mode, Transaction};
 use crate::confirms::Confirms;
-use crate::connection::ConnectionId;
 use crate::exception::Exception;
+use crate::ids::ConnectionId;
 
 impl Engine {
     pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {

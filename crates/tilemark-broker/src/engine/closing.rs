@@ -5,11 +5,11 @@ use std::time::Duration;
 use tilemark_amqp::{Method, ReplyCode, Scope, ShortStr, put_method};
 
 use super::Engine;
-use super::work::Chore;
+use super::pending::Chore;
 use crate::channel::{Channel, Mode};
-use crate::connection::{ConnectionId, Phase};
+use crate::connection::Phase;
 use crate::exception::Exception;
-use crate::queue::QueueId;
+use crate::ids::{ConnectionId, QueueId};
 
 impl Engine {
     /// Tells the peer what it did wrong, on the channel or for the whole connection, as the code asks.

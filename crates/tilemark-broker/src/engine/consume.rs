@@ -7,9 +7,9 @@ use super::bindings::check_no_arguments;
 use super::expiry::EXPIRED_PER_TURN;
 use super::queues::generated_name;
 use crate::channel::Unacknowledged;
-use crate::connection::ConnectionId;
 use crate::exception::Exception;
-use crate::queue::{Consumer, ConsumerId};
+use crate::ids::{ConnectionId, ConsumerId};
+use crate::queue::Consumer;
 
 impl Engine {
     pub(super) fn set_prefetch(

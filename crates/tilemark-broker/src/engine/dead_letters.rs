@@ -9,39 +9,15 @@ use tilemark_amqp::{
 
 use super::Engine;
 use super::consume::route_names;
-use super::publish::{PublishOptions, more_keys};
+use super::pending::{Death, Reason};
+use super::publish::more_keys;
 use super::work::STEPS_OF_CHORES;
+use crate::channel::PublishOptions;
 use crate::connection::FRAME_MAX;
 use crate::exception::Exception;
-use crate::queue::{DeadLetters, Entry, NEVER, Overflow, QueueId};
+use crate::ids::QueueId;
+use crate::queue::{DeadLetters, Entry, NEVER, Overflow};
 use crate::store::Layout;
-
-/// Why a queue has given a message up, in the words of `x-death`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    Rejected,
-    Expired,
-    MaxLength,
-}
-
-impl Reason {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rejected => "rejected",
-            Self::Expired => "expired",
-            Self::MaxLength => "maxlen",
-        }
-    }
-}
-
-/// A message that a queue with dead letters has given up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Death {
-    queue: QueueId,
-    journal_id: u64,
-    entry: Entry,
-    reason: Reason,
-}
 
 /// Steps of a dead letter, besides those of a message that is published.
 const BURIAL_STEPS: u64 = 10;

@@ -5,8 +5,9 @@ use tilemark_amqp::{DeliverMethod, put_deliver};
 use super::Engine;
 use super::memory::RELIEVED_BYTES;
 use crate::channel::Unacknowledged;
-use crate::connection::{Connection, ConnectionId, Pause, Phase};
-use crate::queue::{Consumer, QueueId};
+use crate::connection::{Connection, Pause, Phase};
+use crate::ids::{ConnectionId, QueueId};
+use crate::queue::Consumer;
 
 /// A consumer whose peer has this much to read gets no more for now: a slow reader costs its queue's memory, which has
 /// limits, and not ours without any.

@@ -3,10 +3,10 @@
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
 use super::Engine;
-use super::work::Chore;
-use crate::connection::ConnectionId;
+use super::pending::Chore;
 use crate::exception::{Exception, Name, shown};
 use crate::exchange::{ExchangeKind, ExchangeSettings};
+use crate::ids::ConnectionId;
 use crate::journal::{Definition, ExchangeRecord};
 use crate::topology::ExchangeId;
 

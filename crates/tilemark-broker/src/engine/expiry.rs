@@ -4,8 +4,9 @@
 use std::time::Instant;
 
 use super::Engine;
-use super::dead_letters::Reason;
-use crate::queue::{NEVER, QueueId};
+use super::pending::Reason;
+use crate::ids::QueueId;
+use crate::queue::NEVER;
 
 /// Messages that are given up in one turn at most, so that nobody waits for a queue whose messages all end at once.
 pub(super) const EXPIRED_PER_TURN: usize = 4096;

@@ -3,8 +3,9 @@
 use tilemark_amqp::{LongStr, Method, ReplyCode, ShortStr, Table, TableBuilder, Value, put_method};
 
 use super::Engine;
-use crate::connection::{CHANNEL_MAX, Capabilities, ConnectionId, FRAME_MAX, Phase};
+use crate::connection::{CHANNEL_MAX, Capabilities, FRAME_MAX, Phase};
 use crate::exception::Exception;
+use crate::ids::ConnectionId;
 
 impl Engine {
     /// Sends a method on a channel.

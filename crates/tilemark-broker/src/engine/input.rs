@@ -3,8 +3,9 @@
 use tilemark_amqp::{Frame, FrameKind, Method, PROTOCOL_HEADER, PublishArguments, ReplyCode, decode_frame};
 
 use super::Engine;
-use crate::connection::{ConnectionId, Pause, Phase};
+use crate::connection::{Pause, Phase};
 use crate::exception::Exception;
+use crate::ids::ConnectionId;
 
 impl Engine {
     /// Takes bytes of a peer and returns how many were used: the rest is the start of a frame, or the peer is paused.

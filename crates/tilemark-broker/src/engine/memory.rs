@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tilemark_amqp::{Method, ReplyCode, ShortStr};
 
 use super::Engine;
-use crate::connection::{ConnectionId, Pause};
+use crate::connection::Pause;
 use crate::exception::Exception;
-use crate::queue::QueueId;
+use crate::ids::{ConnectionId, QueueId};
 
 /// A queue with consumers and more than this in it asks its publishers to wait: a few times what one read brings.
 pub(super) const BACKLOG_BYTES: u64 = 1 << 20;

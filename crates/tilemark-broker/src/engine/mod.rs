@@ -17,6 +17,7 @@ mod expiry;
 mod handshake;
 mod input;
 mod memory;
+mod pending;
 mod publish;
 mod queues;
 mod restore;
@@ -29,6 +30,5 @@ mod tests;
 mod transactions;
 pub(super) mod work;
 
-pub(crate) use publish::PublishOptions;
 pub(crate) use state::Engine;
 pub use state::Statistics;

@@ -12,12 +12,13 @@ use super::consume::route_names;
 use super::exchanges::no_exchange;
 use super::memory::BACKLOG_BYTES;
 use super::queues::LONGEST_MS;
-use crate::channel::{Channel, Mode, PendingPublish, RouteCache, Stage};
+use crate::channel::{Channel, Mode, PendingPublish, PublishOptions, RouteCache, Stage};
 use crate::confirms::Verdict;
-use crate::connection::{Connection, ConnectionId, Phase};
+use crate::connection::{Connection, Phase};
 use crate::exception::{Exception, shown};
+use crate::ids::{ConnectionId, QueueId};
 use crate::journal::NewMessage;
-use crate::queue::{Entry, NEVER, Overflow, QueueId};
+use crate::queue::{Entry, NEVER, Overflow};
 use crate::store::{Layout, MessageId};
 use crate::topology::{Routing, Topology};
 
@@ -449,15 +450,6 @@ impl Engine {
         put_content(out, number, parts.header, parts.body, frame_max);
         self.touch(id);
     }
-}
-
-/// What a publisher wants for a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PublishOptions {
-    pub(crate) persistent: bool,
-    pub(crate) mandatory: bool,
-    /// Its time to live, milliseconds.
-    pub(crate) ttl_ms: u64,
 }
 
 /// Buffers of channels that grew beyond this are given back.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
 use super::Engine;
-use super::work::Chore;
-use crate::connection::ConnectionId;
+use super::pending::Chore;
 use crate::exception::{Exception, Name, shown};
+use crate::ids::{ConnectionId, QueueId};
 use crate::journal::{Definition, QueueRecord};
-use crate::queue::{DeadLetters, Entry, GoneQueue, Overflow, Queue, QueueId, QueueSettings};
+use crate::queue::{DeadLetters, Entry, GoneQueue, Overflow, Queue, QueueSettings};
 
 impl Engine {
     /// The queue of that name; the empty name is the last one that the channel declared.

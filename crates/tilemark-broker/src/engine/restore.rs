@@ -7,8 +7,9 @@ use tilemark_amqp::ContentHeader;
 use super::Engine;
 use super::publish::ttl_of;
 use crate::exchange::ExchangeSettings;
+use crate::ids::QueueId;
 use crate::journal::{Journal, RecordedDestination, Recovered, RecoveredMessage, Writer};
-use crate::queue::{Entry, NEVER, Queue, QueueId};
+use crate::queue::{Entry, NEVER, Queue};
 use crate::store::{Layout, MessageId};
 use crate::topology::{Binding, Destination};
 

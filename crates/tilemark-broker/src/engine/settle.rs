@@ -3,13 +3,12 @@
 use tilemark_amqp::{Method, ReplyCode};
 
 use super::Engine;
-use super::dead_letters::Reason;
 use super::memory::SETTLEMENT_BYTES;
-use super::work::Chore;
+use super::pending::{Chore, Reason};
 use crate::channel::{Mode, Settlement, Unacknowledged};
-use crate::connection::ConnectionId;
 use crate::exception::Exception;
-use crate::queue::{Entry, NEVER, QueueId};
+use crate::ids::{ConnectionId, QueueId};
+use crate::queue::{Entry, NEVER};
 
 impl Engine {
     pub(super) fn settle_method(

@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use super::clock::Clock;
-use super::dead_letters::Death;
-use super::work::Chore;
+use super::pending::{Chore, Death};
 use crate::config::{Config, User};
-use crate::connection::{Connection, ConnectionId, Origin, Phase};
+use crate::connection::{Connection, Origin, Phase};
 use crate::exchange::{ExchangeKind, ExchangeSettings};
+use crate::ids::{ConnectionId, QueueId};
 use crate::journal::Journal;
 use crate::outbox::Outbox;
-use crate::queue::{Consumer, GoneQueue, Queue, QueueId};
+use crate::queue::{Consumer, GoneQueue, Queue};
 use crate::slab::Slab;
 use crate::store::Store;
 use crate::topology::Topology;

@@ -12,7 +12,8 @@ use tilemark_amqp::{
 
 use super::Engine;
 use crate::config::Config;
-use crate::connection::{ConnectionId, Origin};
+use crate::connection::Origin;
+use crate::ids::ConnectionId;
 use crate::journal::{Batch, Disk, Recovered, Writer, recover};
 
 /// A broker and its clock.

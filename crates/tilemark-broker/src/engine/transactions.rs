@@ -5,8 +5,8 @@ use tilemark_amqp::{Method, ReplyCode};
 use super::Engine;
 use crate::channel::{Mode, Transaction};
 use crate::confirms::Verdict;
-use crate::connection::ConnectionId;
 use crate::exception::Exception;
+use crate::ids::ConnectionId;
 
 impl Engine {
     fn take_transaction(&mut self, id: ConnectionId, number: u16) -> Result<Transaction, Exception> {

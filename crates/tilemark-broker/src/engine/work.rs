@@ -8,10 +8,10 @@
 use tilemark_amqp::Method;
 
 use super::Engine;
-use crate::channel::{Channel, Mode, Settlement, Unacknowledged};
-use crate::connection::{ConnectionId, Pause};
-use crate::queue::{Entry, QueueId};
-use crate::topology::{BindingId, ExchangeId};
+use super::pending::Chore;
+use crate::channel::{Channel, Mode, Settlement};
+use crate::connection::Pause;
+use crate::ids::{ConnectionId, QueueId};
 
 /// What the input of one peer may cost in one turn, in steps. A step is the cost of putting a message into a queue or taking
 /// it out: about 0.1 us.
@@ -22,23 +22,6 @@ pub(super) const STEPS_OF_CHORES: u64 = 20_000;
 const AT_ONCE: usize = 4096;
 /// Steps of removing a binding or a queue.
 const REMOVAL_STEPS: u64 = 10;
-
-/// Something that is done piece by piece.
-#[derive(Debug)]
-pub(super) enum Chore {
-    /// Deliveries that end, the last one first; then the method is the answer.
-    Settle { channel: u16, left: Vec<Unacknowledged>, settlement: Settlement, answers: bool },
-    /// Messages of a queue that was purged.
-    End { journal_id: u64, left: Vec<Entry> },
-    /// Messages of a queue that is gone.
-    Forget { journal_id: u64, left: Vec<Entry> },
-    /// Bindings of a queue that is gone, and the exchanges that have lost some.
-    UnbindQueue { queue: QueueId, sources: Vec<ExchangeId> },
-    /// Bindings of an exchange that is gone, and the exchanges that have lost some.
-    Unbind { left: Vec<BindingId>, sources: Vec<ExchangeId> },
-    /// Channels that are closed, and queues whose owner has left.
-    Leave { channels: Vec<Channel>, queues: Vec<QueueId> },
-}
 
 impl Engine {
     /// Whether the input of a peer has cost its share of this turn; then it goes on in the next one.

@@ -15,8 +15,8 @@ use tilemark_amqp::{Method, Properties, Table};
 use super::disk::Disk;
 use super::recovery::recover;
 use super::writer::{Batch, Writer};
-use crate::connection::ConnectionId;
 use crate::engine::testing::{Lab, QueueFlags, ack, bind, declare, get, name, publish};
+use crate::ids::ConnectionId;
 
 const SECTOR: usize = 512;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tilemark_amqp::{Method, Properties, Table, TableBuilder};
 
-use crate::connection::ConnectionId;
 use crate::engine::testing::{
     Kept, Lab, QueueFlags, bind, declare, declare_with, exchange, get, properties, publish,
 };
+use crate::ids::ConnectionId;
 use crate::journal::Recovered;
 
 fn to_exchange(exchange: &str) -> TableBuilder {

@@ -6,7 +6,7 @@ use crate::engine::testing::{
     Lab, QueueFlags, ack, consume, declare, declare_with, get, name, prefetch, publish, publish_as,
 };
 
-fn lab_with_queue() -> (Lab, crate::connection::ConnectionId) {
+fn lab_with_queue() -> (Lab, crate::ids::ConnectionId) {
     let mut lab = Lab::new();
     let client = lab.client();
     lab.ask(client, &declare("q", QueueFlags::default()));
@@ -214,7 +214,7 @@ fn a_cancelled_consumer_gets_nothing_more() {
 }
 
 /// Two queues with 50 messages each, and consumers of both on one channel with a limit for all of them.
-fn lab_with_shared_limit(limit: u16) -> (Lab, crate::connection::ConnectionId) {
+fn lab_with_shared_limit(limit: u16) -> (Lab, crate::ids::ConnectionId) {
     let (mut lab, client) = lab_with_queue();
     lab.ask(client, &declare("r", QueueFlags::default()));
     for queue in ["q", "r"] {

@@ -8,7 +8,7 @@ use crate::engine::testing::{
     Lab, QueueFlags, ack, consume, declare, declare_with, get, prefetch, properties, publish,
 };
 
-fn put_with(lab: &mut Lab, client: crate::connection::ConnectionId, body: &str, expiration: &str) {
+fn put_with(lab: &mut Lab, client: crate::ids::ConnectionId, body: &str, expiration: &str) {
     let with = properties(&TableBuilder::new(), expiration);
     lab.bytes(client, &publish(1, "", "q", Properties::from_bytes(&with), body.as_bytes()));
 }

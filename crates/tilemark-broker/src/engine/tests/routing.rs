@@ -10,7 +10,7 @@ use crate::journal::Recovered;
 /// Publishes and says which of the queues have got it.
 fn reached(
     lab: &mut Lab,
-    client: crate::connection::ConnectionId,
+    client: crate::ids::ConnectionId,
     (on, key): (&str, &str),
     with: &[u8],
     queues: &[&str],
@@ -25,7 +25,7 @@ fn reached(
     reached
 }
 
-fn lab_with(queues: &[&str]) -> (Lab, crate::connection::ConnectionId) {
+fn lab_with(queues: &[&str]) -> (Lab, crate::ids::ConnectionId) {
     let mut lab = Lab::new();
     let client = lab.client();
     queues.iter().for_each(|queue| drop(lab.ask(client, &declare(queue, QueueFlags::default()))));

@@ -5,10 +5,10 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
 
-use crate::connection::ConnectionId;
 use crate::engine::testing::{
     Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as,
 };
+use crate::ids::ConnectionId;
 use crate::journal::Recovered;
 
 const NAMES: [&str; 4] = ["a", "b", "", "absent"];

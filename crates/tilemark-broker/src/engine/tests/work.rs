@@ -3,9 +3,9 @@
 
 use tilemark_amqp::{Method, Properties, put_method};
 
-use crate::connection::ConnectionId;
 use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare, get, name, publish};
 use crate::engine::work::{STEPS_OF_A_PEER, STEPS_OF_CHORES};
+use crate::ids::ConnectionId;
 
 /// A turn may cost a peer's share, the share of chores twice (chores, and dead letters), and the last step of each.
 const TURN: u64 = STEPS_OF_A_PEER + 2 * STEPS_OF_CHORES + 10_000;
