@@ -4,8 +4,8 @@
 
 use crate::{
     bench::{Bench, test_with_guests},
+    cargo::workspace,
     promises::tests_named,
-    workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{collections::BTreeSet, fs};

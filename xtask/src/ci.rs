@@ -3,15 +3,17 @@
 //! compiler does takes those.
 
 use crate::{
-    cargo_command, cargo_program, decisions, figures, notices, profiles, promises, scenarios, schema, supply,
-    test_pool::TestPrograms, walls, words, workspace,
+    cargo::{cargo, cargo_command, cargo_program, ended, target, workspace},
+    decisions, figures, notices, profiles, promises, scenarios, schema, supply,
+    test_pool::TestPrograms,
+    walls, words,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
     cell::OnceCell,
     io::{self, Write},
     path::PathBuf,
-    process::{Command, ExitStatus},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -109,20 +111,6 @@ fn report(parts: &[Part], all: Duration) -> Result<()> {
         parts.iter().filter(|part| part.failure.is_some()).map(|part| part.name).collect();
     println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
-}
-
-pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
-    let status = cargo_command(arguments).status().context("cargo does not start")?;
-    ended(status, arguments)
-}
-
-fn ended(status: ExitStatus, arguments: &[&str]) -> Result<()> {
-    if status.success() { Ok(()) } else { bail!("cargo {} ended with {status}", arguments.join(" ")) }
-}
-
-/// Where cargo puts what it builds.
-pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
 /// Builds the images of guests and of the lab with the program that was built, or finds them in the tests' cache; the

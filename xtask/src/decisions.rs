@@ -1,6 +1,6 @@
 //! The pages of `docs/decisions`: numbered without gaps, each named in the list, and every replacement said on both pages.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fmt::Write, fs};
 

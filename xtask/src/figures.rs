@@ -1,7 +1,7 @@
 //! `docs/benchmarks.md`, made from stored figures: `benchmarks.md` beside this file has its text, and `docs/benchmarks/*.ndjson` have one
 //! object a figure.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::value::RawValue;

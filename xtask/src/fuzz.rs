@@ -1,6 +1,6 @@
 //! The long fuzzing: each target of `crates/tilemark-fuzz` under libFuzzer, one after the other.
 
-use crate::{cargo_command, ci::target};
+use crate::cargo::{cargo_command, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     fs,
@@ -176,7 +176,7 @@ fn after<'s>(line: &'s str, word: &str) -> Option<&'s str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
+    use crate::cargo::workspace;
 
     const SAID: &str = "\
 #2	INITED cov: 90 ft: 91 corp: 1/1b exec/s: 0 rss: 40Mb

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bench;
+mod cargo;
 mod ci;
 mod decisions;
 mod figures;
@@ -21,11 +22,7 @@ mod walls;
 mod words;
 
 use anyhow::{Result, bail};
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode},
-};
+use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet-lab | lab | notices | profiles | promises | scenarios | schema | soak | supply | walls | words
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; reports every failure
@@ -86,21 +83,4 @@ fn main() -> Result<ExitCode> {
         _ => bail!("{USAGE}"),
     }
     .map(|()| ExitCode::SUCCESS)
-}
-
-/// Cargo: the one that runs this program.
-fn cargo_program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-/// Cargo with these arguments, in the workspace.
-fn cargo_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(cargo_program());
-    command.args(arguments).current_dir(workspace());
-    command
-}
-
-/// The workspace's folder.
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace").to_owned()
 }

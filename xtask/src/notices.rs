@@ -2,8 +2,8 @@
 //! program carries it and prints it (`tilemark notices`).
 
 use crate::{
+    cargo::workspace,
     supply::{Package, Policy, packages},
-    workspace,
 };
 use anyhow::{Context, Result, bail};
 use std::{

@@ -1,6 +1,6 @@
 //! `docs/host-settings.md`, made from the profiles: `profiles.md` beside this file has its text.
 
-use crate::{promises, workspace};
+use crate::{cargo::workspace, promises};
 use anyhow::{Context, Result, bail};
 use std::{fmt::Write, fs};
 use tilemark_plan::profile::{PROFILES, Profile, ProfileSetting, Today};

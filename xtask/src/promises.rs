@@ -1,6 +1,6 @@
 //! PROMISES.md names the test of each promise; one that was renamed, removed or is never run would prove nothing.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail};
 use std::{
     fs,

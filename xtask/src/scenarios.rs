@@ -1,7 +1,7 @@
 //! `docs/scenarios.md`, made from the types: `scenarios.md` beside this file has its text, and the types' own comments have the
 //! meaning of each key.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail};
 use schemars::schema_for;
 use serde::{

@@ -1,6 +1,6 @@
 //! The JSON Schemas of what Tilemark reads and writes, made from the types.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Result, bail};
 use schemars::{Schema, schema_for};
 use std::{fs, path::PathBuf};

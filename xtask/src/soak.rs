@@ -4,7 +4,7 @@
 use crate::{
     attacks,
     bench::{Asked, Bench, Skipped, masked, measurement, up_and_distinct},
-    ci::target,
+    cargo::target,
     fuzz, host_cuts,
 };
 use anyhow::{Result, bail};

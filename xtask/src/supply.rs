@@ -1,7 +1,7 @@
 //! What the program is made of: licences, second versions and sources of all crates, checked by `deny.toml`; and that program and
 //! agent have the same features of the crates that both use.
 
-use crate::{cargo_command, workspace};
+use crate::cargo::{cargo_command, workspace};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use spdx::{Expression, Licensee, ParseMode};

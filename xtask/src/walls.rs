@@ -1,6 +1,6 @@
 //! Which crate may know which. A crate is a wall: what it must not know, it cannot name.
 
-use crate::cargo_command;
+use crate::cargo::cargo_command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, and in messages.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::{

@@ -1,9 +1,9 @@
 //! What the owner of a server does with a store's database before and after a run: make it, let somebody in, settle it.
 
 use crate::address::{DatabaseAddress, Engine};
-use crate::console::open_console;
 use crate::error::StoreError;
 use crate::inspect::load_state;
+use crate::open_console::open_console;
 use crate::schema::STATE_COMPLETE;
 use crate::secret::Secret;
 

@@ -1,8 +1,9 @@
 //! The database's own account of what happened, read before and after a run.
 
 use crate::address::{DatabaseAddress, Engine};
-use crate::console::{Console, int, open_console};
+use crate::console::{Console, int};
 use crate::error::StoreError;
+use crate::open_console::open_console;
 
 /// Stock and sales of one product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,11 +5,8 @@ use std::sync::mpsc::SyncSender;
 
 use tilemark_store_data::{Generator, Progress, Table, TableSum};
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::Engine;
 use crate::error::StoreError;
-use crate::mariadb::MariadbConsole;
-use crate::open_within::open;
-use crate::postgresql::PostgresqlConsole;
 
 /// Rows of text that are read: far more than a server has tables, columns, indexes and settings that are asked for.
 pub(crate) const TEXTS_MAX: usize = 100_000;
@@ -36,25 +33,18 @@ pub(crate) trait Console: Send {
     ) -> Result<TableSum, StoreError>;
 }
 
-/// Opens one.
-pub(crate) fn open_console(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
-    open(address, open_console_at)
-}
-
-/// The same, however long the server takes.
-pub(crate) fn open_console_at(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
-    Ok(match address.engine {
-        Engine::Mariadb => Box::new(MariadbConsole::open(address)?),
-        Engine::Postgresql => Box::new(PostgresqlConsole::open(address)?),
-    })
-}
-
 /// A whole number of 64 bits, whatever type the expression has.
 pub(crate) fn int(engine: Engine, expression: &str) -> String {
     match engine {
         Engine::Mariadb => format!("CAST({expression} AS SIGNED)"),
         Engine::Postgresql => format!("CAST({expression} AS bigint)"),
     }
+}
+
+/// The beginning of a statement, to name it in an error.
+pub(crate) fn first_words(sql: &str) -> String {
+    let words: Vec<&str> = sql.split_whitespace().take(6).collect();
+    format!("`{} …`", words.join(" "))
 }
 
 /// A row that has not the columns that were asked for, of the statement `what`.

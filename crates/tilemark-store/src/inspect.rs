@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::address::{DatabaseAddress, Engine};
 use crate::books::PRODUCTS_MAX;
-use crate::console::{Console, int, open_console};
+use crate::console::{Console, int};
 use crate::error::StoreError;
+use crate::open_console::open_console;
 use crate::schema::{STATE_COMPLETE, STATE_TABLE, TABLES, columns};
 
 /// Connections beside the clients' own: one to audit with.

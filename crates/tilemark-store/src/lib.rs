@@ -21,6 +21,7 @@ mod mariadb_login;
 mod mariadb_sql;
 mod mariadb_wire;
 mod observer;
+mod open_console;
 mod open_within;
 mod postgresql;
 mod postgresql_tls;

@@ -16,9 +16,10 @@ use serde::Serialize;
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
 use crate::address::{DatabaseAddress, Engine};
-use crate::console::{Console, int, open_console};
+use crate::console::{Console, int};
 use crate::error::StoreError;
 use crate::inspect::{check_version, check_whole, check_writable, tables};
+use crate::open_console::open_console;
 use crate::schema::{
     FOREIGN_KEYS, REFERENCES, STATE_COMPLETE, STATE_TABLE, TABLES, indexes_sql, statements, tables_sql,
 };

@@ -12,7 +12,7 @@ use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 use tilemark_sys::descriptor::duplicate;
 
 use crate::address::{DatabaseAddress, Endpoint};
-use crate::console::{Console, TEXTS_MAX, wrong_columns};
+use crate::console::{Console, TEXTS_MAX, first_words, wrong_columns};
 use crate::error::{Cause, StoreError};
 use crate::mariadb_login::log_in;
 use crate::mariadb_sql::{write_look, write_order};
@@ -477,12 +477,6 @@ impl Console for MariadbConsole {
             }
         }
     }
-}
-
-/// The beginning of a statement, to name it in an error.
-pub(crate) fn first_words(sql: &str) -> String {
-    let words: Vec<&str> = sql.split_whitespace().take(6).collect();
-    format!("`{} …`", words.join(" "))
 }
 
 #[cfg(test)]

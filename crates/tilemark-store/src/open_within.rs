@@ -38,7 +38,7 @@ fn open_within<C: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::open_console_at;
+    use crate::open_console::open_console_at;
     use std::net::TcpListener;
 
     #[test]

@@ -15,9 +15,8 @@ use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 use tilemark_tls::TlsFailure;
 
 use crate::address::{DatabaseAddress, Endpoint};
-use crate::console::{Console, wrong_columns};
+use crate::console::{Console, first_words, wrong_columns};
 use crate::error::StoreError;
-use crate::mariadb::first_words;
 use crate::postgresql_tls::Secure;
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,

@@ -1,7 +1,6 @@
 //! Which engine does which workload. A job with several workloads is done by several engines at the same time.
 
 use crate::{
-    ENGINES,
     merge::{MergedEvents, together},
     start_line::{StartLine, Starter},
 };
@@ -79,11 +78,10 @@ enum Message {
     Ended(Result<Vec<StreamTotal>, LoadFailure>),
 }
 
-/// Does a job to its end. All engines begin together, so that their schedules, warm-ups and seconds do; `events` may have the load wait
-/// with its `Started`. The last event is `Done` or `Failed`.
-pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
+/// Does a job to its end by these engines.
+pub(crate) fn run(engines: &[(&str, Engine)], job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
     let parts: Vec<(Engine, LoadJob)> =
-        ENGINES.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
+        engines.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
     if parts.is_empty() {
         return events(LoadFailure::nothing().event());
     }
@@ -152,6 +150,7 @@ fn lead(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ENGINES, run};
     use tilemark_plan::{
         plan::Demand,
         workload::{MemoryParameters, WebParameters, Work},

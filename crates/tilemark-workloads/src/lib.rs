@@ -31,10 +31,11 @@ pub mod sysbench;
 mod tool;
 pub mod web;
 
-pub use engine::run;
 pub use error::WorkloadError;
 
 use engine::Engine;
+use tilemark_agent_protocol::{LoadEvent, LoadJob};
+use tilemark_load::Stop;
 
 /// Each workload by its name, with its engine.
 const ENGINES: &[(&str, Engine)] = &[
@@ -48,3 +49,9 @@ const ENGINES: &[(&str, Engine)] = &[
     ("sessions", sessions::run_job),
     ("command", command::run_job),
 ];
+
+/// Does a job to its end. All engines begin together, so that their schedules, warm-ups and seconds do; `events` may have the load wait
+/// with its `Started`. The last event is `Done` or `Failed`.
+pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
+    engine::run(ENGINES, job, stop, events);
+}

@@ -5,7 +5,7 @@ use super::{
     fleet, guests, load, machine, messaging, sides, store,
     tools::{Bench, Skipped, masked},
 };
-use crate::ci::target;
+use crate::cargo::target;
 use anyhow::{Result, bail};
 use std::{path::PathBuf, time::Instant};
 

@@ -4,7 +4,7 @@ use super::{
     figure::{Figure, Target},
     tools::{Bench, Skipped, json_lines, json_of, need, need_root, number, text_of},
 };
-use crate::{cargo_command, workspace};
+use crate::cargo::{cargo_command, workspace};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path};

@@ -1,7 +1,7 @@
 //! What benches share: release programs, servers that end with their bench, and one JSON document out of what a
 //! program prints.
 
-use crate::cargo_command;
+use crate::cargo::cargo_command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -86,13 +86,13 @@ pub(crate) fn build(what: &[&str]) -> Result<()> {
 
 /// A program that was built in release.
 pub(crate) fn release(name: &str) -> PathBuf {
-    crate::ci::target().join("release").join(name)
+    crate::cargo::target().join("release").join(name)
 }
 
 /// An example of one of our crates, built in release.
 pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
     build(&["-p", package, "--example", name])?;
-    Ok(crate::ci::target().join("release/examples").join(name))
+    Ok(crate::cargo::target().join("release/examples").join(name))
 }
 
 /// A program pinned to one processor and, where `priority` says so, ahead of all ordinary ones.

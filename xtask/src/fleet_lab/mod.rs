@@ -10,8 +10,8 @@
 //! installed on this machine. When xtask ends, however it ends, a pipe closes and the lab takes all away.
 
 use crate::{
+    cargo::workspace,
     lab::{GUEST_IMAGE, build_program, image},
-    workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{
@@ -98,7 +98,7 @@ fn layer_of_packages() -> Result<PathBuf> {
         "this machine has no packages of Debian; to fix: use a Debian or Ubuntu machine, whose packages the hosts share",
     )?;
     let key = Sha256Hash::of(&[&status, INSTALL.as_bytes(), PACKAGES.join(" ").as_bytes()].concat());
-    let folder = crate::ci::target().join("fleet-lab");
+    let folder = crate::cargo::target().join("fleet-lab");
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
     let layer = folder.join(&key.to_string()[..16]);

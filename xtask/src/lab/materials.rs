@@ -1,6 +1,6 @@
 //! What a lab is made of: QEMU, the program, the two images, and the disks that carry the last three into it.
 
-use crate::workspace;
+use crate::cargo::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     fs::File,
@@ -93,8 +93,8 @@ impl Materials {
 
 /// The program as cargo builds it for tests.
 pub(crate) fn build_program() -> Result<PathBuf> {
-    crate::ci::cargo(&["build", "--package", "tilemark", "--quiet", "--locked"])?;
-    Ok(crate::ci::target().join("debug/tilemark"))
+    crate::cargo::cargo(&["build", "--package", "tilemark", "--quiet", "--locked"])?;
+    Ok(crate::cargo::target().join("debug/tilemark"))
 }
 
 /// The image from the cache; the program builds the one that is missing, which needs root.

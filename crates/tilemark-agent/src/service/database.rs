@@ -10,7 +10,7 @@
 
 use super::{
     certificate::{Certificate, Files},
-    running::Started,
+    started::Started,
     wait::{Wait, last_words},
 };
 use crate::{

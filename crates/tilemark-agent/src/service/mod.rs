@@ -7,6 +7,7 @@ mod pages;
 mod program;
 mod running;
 mod site;
+mod started;
 mod wait;
 mod web;
 

@@ -1,7 +1,7 @@
 //! A user's own pages: nginx serves a folder of the image, and PHP runs its `.php` files.
 
 use super::{
-    running::Started,
+    started::Started,
     wait::{Wait, spawn},
     web::{ANSWERS_WITHIN, ASK_AGAIN_AFTER, Awaited, STATE, start_nginx, write_file},
 };

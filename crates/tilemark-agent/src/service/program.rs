@@ -1,7 +1,7 @@
 //! A program of the user's own as a service.
 
 use super::{
-    running::Started,
+    started::Started,
     wait::{Wait, spawn},
 };
 use crate::error::{AgentError, step};

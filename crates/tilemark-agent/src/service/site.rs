@@ -1,7 +1,7 @@
 //! A site: nginx with PHP, and the back end that PHP asks.
 
 use super::{
-    running::Started,
+    started::Started,
     wait::spawn,
     web::{Awaited, STATE, TREE, lay_out, start_nginx, write_file},
 };

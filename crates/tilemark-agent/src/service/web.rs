@@ -1,7 +1,7 @@
 //! nginx as the web service.
 
 use super::{
-    running::Started,
+    started::Started,
     wait::{Wait, spawn},
 };
 use crate::error::{AgentError, step};

@@ -6,7 +6,7 @@ use crate::{
     error::{AgentError, step},
     service::{
         certificate::Certificate,
-        running::Started,
+        started::Started,
         wait::{Wait, last_words, spawn},
     },
 };

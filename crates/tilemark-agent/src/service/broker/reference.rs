@@ -5,7 +5,7 @@ use crate::{
     data_disk::DataDisk,
     error::AgentError,
     power::Power,
-    service::{certificate::Certificate, running::Started},
+    service::{certificate::Certificate, started::Started},
 };
 use std::{error::Error, net::Ipv4Addr};
 use tilemark_agent_protocol::{Credentials, Service};

@@ -1,7 +1,7 @@
 //! Which broker.
 
 use super::{foreign, qpid, rabbitmq, reference};
-use crate::{error::AgentError, power::Power, service::running::Started};
+use crate::{error::AgentError, power::Power, service::started::Started};
 use tilemark_agent_protocol::Service;
 use tilemark_plan::workload::BrokerService;
 
