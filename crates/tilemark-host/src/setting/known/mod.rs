@@ -5,6 +5,7 @@
 mod block;
 mod cgroup;
 mod cpu;
+mod guard;
 mod huge_pages;
 mod interrupt;
 mod ksm;
@@ -34,7 +35,8 @@ pub use root::Root;
 pub(crate) use service::unit_of;
 
 /// All families. Where several patterns match a key, the first one counts: what is special comes before what is general.
-const FAMILIES: [&[Known]; 15] = [
+const FAMILIES: [&[Known]; 16] = [
+    guard::KNOWN,
     transparent::KNOWN,
     huge_pages::KNOWN,
     ksm::KNOWN,

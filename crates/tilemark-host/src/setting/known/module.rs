@@ -31,15 +31,25 @@ pub(super) const KNOWN: &[Known] = &[
         danger: Danger::Stability,
         place: Place::Host,
         accepts: Accepts::Text,
-        settings: |request| parameter(request, request.parts[0], request.parts[1]),
+        settings: named,
     },
 ];
 
 /// `kvm.nx_huge_pages` for `module.kvm.nx_huge_pages`, where the catalogue has a line for it. The kernel takes a hyphen for an underscore.
 pub(super) fn one_form(key: &str) -> Option<String> {
-    let parameter = key.strip_prefix("module.kvm.")?.replace('-', "_");
-    let own = format!("kvm.{parameter}");
-    KNOWN.iter().any(|known| known.key == own).then_some(own)
+    let (module, parameter) = key.strip_prefix("module.")?.split_once('.')?;
+    // modprobe takes both, and the folder has the one.
+    let module = module.replace('-', "_");
+    let own = format!("{module}.{}", parameter.replace('-', "_"));
+    let is_own = KNOWN.iter().any(|known| known.key == own);
+    Some(if is_own { own } else { format!("module.{module}.{parameter}") })
+}
+
+/// The parameter that a key names.
+pub(super) fn named(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let (module, name) =
+        request.key.strip_prefix("module.").and_then(|key| key.split_once('.')).unwrap_or_default();
+    parameter(request, module, name)
 }
 
 /// `never` is kept by the kernel until the module is loaded again, so nothing could restore what was there.
@@ -51,8 +61,6 @@ fn split_pages(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
 }
 
 fn parameter(request: &Request<'_>, module: &str, parameter: &str) -> Result<Vec<Setting>, HostError> {
-    // modprobe takes both, and the folder has the one.
-    let module = module.replace('-', "_");
     if !request.root.path(&format!("/sys/module/{module}")).exists() {
         let why = format!("the module {module} is not loaded");
         return Err(request.absent(why, "load it with modprobe, or leave the setting out"));

@@ -71,7 +71,7 @@ pub(super) const KNOWN: &[Known] = &[
     risky("vm.overcommit_ratio", "percentage of memory that programs may ask for", VM),
     risky("vm.min_free_kbytes", "KiB that are kept free", VM),
     guard("vm.mmap_min_addr", "the lowest address that a program may map", VM),
-    plain("vm.{name}", "a value of memory management", VM),
+    risky("vm.{name}", "a value of memory management", VM),
     plain(
         "kernel.numa_balancing",
         "whether memory follows the processors that use it, at the cost of page faults",
@@ -81,7 +81,6 @@ pub(super) const KNOWN: &[Known] = &[
     guard("kernel.kptr_restrict", "whether the kernel shows its addresses", KERNEL),
     guard("kernel.dmesg_restrict", "whether every user may read the kernel's log", KERNEL),
     guard("kernel.perf_event_paranoid", "what ordinary users may measure with perf", KERNEL),
-    guard("kernel.unprivileged_bpf_disabled", "whether ordinary users may load BPF programs", KERNEL),
     guard(
         "kernel.core_pattern",
         "the file, or the program run as root, that gets the memory of a program that crashed",
@@ -89,11 +88,6 @@ pub(super) const KNOWN: &[Known] = &[
     ),
     guard("kernel.modprobe", "the program that loads modules, as root", KERNEL),
     guard("kernel.sysrq", "which commands the keyboard gives to the kernel", KERNEL),
-    guard(
-        "kernel.yama.ptrace_scope",
-        "which processes may look into others",
-        "Documentation/admin-guide/LSM/Yama.rst",
-    ),
     risky("kernel.{name}", "a value of the kernel", KERNEL),
     guard("fs.protected_hardlinks", "whether users may link to files of others", FS),
     guard("fs.protected_symlinks", "whether links in folders of everybody are followed", FS),
@@ -119,8 +113,6 @@ pub(super) const KNOWN: &[Known] = &[
         "net.ipv4.conf.{device}.rp_filter",
         "whether packets with a sender from another network are dropped",
     ),
-    network_guard("net.ipv4.conf.{device}.accept_redirects", "whether a router may change the routes"),
-    network_guard("net.ipv4.conf.{device}.accept_source_route", "whether a sender may choose the route"),
     network_guard("net.ipv4.conf.{device}.forwarding", "whether packets from a device are passed on"),
     plain("net.ipv4.tcp_mem", "pages that all TCP sockets of the host may hold: little, pressure, most", IP),
     plain("net.ipv4.udp_mem", "pages that all UDP sockets of the host may hold: little, pressure, most", IP),
@@ -166,7 +158,7 @@ pub(super) fn became(key: &str) -> Option<&'static str> {
     GONE.iter().find(|(gone, _)| *gone == key).map(|(_, became)| *became)
 }
 
-fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = path_of(request.key);
     if !is_below_its_folder(&path) || !request.root.path(&path).is_file() {
         return Err(absent(request, &path));

@@ -251,6 +251,56 @@ fn no_other_spelling_of_a_dangerous_key_has_a_smaller_danger() {
 }
 
 #[test]
+fn what_opens_the_host_or_loses_data_is_set_by_its_name_only() {
+    let security = "vm.mmap_rnd_bits vm.unprivileged_userfaultfd vm.mmap_min_addr kernel.unprivileged_userns_clone \
+        kernel.apparmor_restrict_unprivileged_userns kernel.io_uring_disabled kernel.modules_disabled \
+        kernel.kexec_load_disabled kernel.unprivileged_bpf_disabled kernel.yama.ptrace_scope kernel.kptr_restrict \
+        dev.tty.legacy_tiocsti net.core.bpf_jit_harden net.ipv4.ip_forward net.ipv4.conf.all.rp_filter \
+        net.ipv4.conf.all.route_localnet net.ipv4.conf.eth0/100.accept_redirects net.ipv4.conf.all.accept_source_route \
+        net.ipv4.conf.all.send_redirects net.ipv4.conf.default.secure_redirects net.ipv6.conf.all.forwarding \
+        net.ipv6.conf.default.accept_ra net.ipv6.conf.eth0.accept_redirects net.ipv6.conf.all.accept_source_route \
+        module.kvm_intel.vmentry_l1d_flush module.kvm-intel.vmentry_l1d_flush \
+        module.vfio_iommu_type1.allow_unsafe_interrupts module.vfio-iommu-type1.allow_unsafe_interrupts \
+        module.vfio.enable_unsafe_noiommu_mode module.module.sig_enforce";
+    let data_loss = "vm.dirty_writeback_centisecs vm.dirty_expire_centisecs";
+    let stability = "vm.panic_on_oom vm.nr_hugepages hugepages.2MiB kernel.panic module.nvme_core.io_timeout";
+    let none = "vm.swappiness net.ipv4.tcp_rmem net.ipv4.conf.all.arp_filter net.ipv6.conf.all.hop_limit";
+    for (keys, danger) in [
+        (security, Danger::Security),
+        (data_loss, Danger::DataLoss),
+        (stability, Danger::Stability),
+        (none, Danger::None),
+    ] {
+        for key in keys.split_whitespace() {
+            assert_eq!(find(key).unwrap().danger, danger, "{key}");
+            assert_eq!(danger.needs_consent(), danger >= Danger::Security);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_taken_back_is_refused_unless_it_is_there() {
+    let values = [
+        ("kernel.modules_disabled", "0", "1"),
+        ("kernel.kexec_load_disabled", "0", "0x1"),
+        ("kernel.unprivileged_bpf_disabled", "2", "1"),
+        ("kernel.yama.ptrace_scope", "1", "3"),
+        ("kernel.yama.ptrace_scope", "1", "3 1"),
+        ("vm.drop_caches", "0", "3"),
+    ];
+    for (key, before, one_way) in values {
+        let file = format!("/proc/sys/{}", key.replace('.', "/"));
+        let fake = Fake::with(&[(&file, &format!("{before}\n"))]);
+        assert!(fake.refused(key, one_way).contains("one way"), "{key}");
+        assert_eq!(fake.shown(key, before), [format!("{file} = {before}")]);
+        let fake = Fake::with(&[(&file, &format!("{one_way}\n"))]);
+        assert_eq!(fake.shown(key, one_way).len(), 1, "{key}: nothing changes");
+    }
+    let fake = Fake::with(&[("/sys/module/module/parameters/sig_enforce", "N\n")]);
+    assert!(fake.refused("module.module.sig_enforce", "1").contains("one way"));
+}
+
+#[test]
 fn no_key_leads_out_of_the_kernels_folder() {
     let fake = Fake::with(&[
         ("/tmp/target-file", "1\n"),
