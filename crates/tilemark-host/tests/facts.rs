@@ -125,7 +125,7 @@ fn nodes_cores_offline_threads_and_free_huge_pages_become_the_topology_of_a_plan
     let [first, second] = topology.nodes.as_slice() else { panic!("{topology:?}") };
     assert_eq!((first.id, &*first.threads, first.memory), (0, &[0, 1, 4, 5][..], Some(Bytes::from_mib(16))));
     assert_eq!(first.huge_pages, []);
-    assert_eq!(second.huge_pages, [FreeHugePages { size: Bytes::from_mib(2), free: 36 }]);
+    assert_eq!(second.huge_pages, [FreeHugePages { size: Bytes::from_mib(2), free: 36, total: 40 }]);
     let none = Topology::of(&read(&Server::new().without("sys/devices/system/node")));
     assert_eq!((none.nodes, none.cores.len()), (vec![], 4));
 }

@@ -549,7 +549,7 @@ pub struct HostWishes {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadProcessors {
-    /// A quarter of the threads, at least one, which no guest uses.
+    /// A quarter of the threads, at least one, which no guest uses. Where cores have several threads: a quarter of the cores.
     #[default]
     Own,
     /// Load and guests share all.

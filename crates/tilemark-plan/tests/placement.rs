@@ -296,8 +296,8 @@ fn huge_pages_must_be_free_where_the_guest_is() {
     let mut host = nodes(&[4, 4], false);
     let pools = |small, large| {
         vec![
-            FreeHugePages { size: Bytes::from_mib(2), free: small },
-            FreeHugePages { size: Bytes::from_gib(1), free: large },
+            FreeHugePages { size: Bytes::from_mib(2), free: small, total: small },
+            FreeHugePages { size: Bytes::from_gib(1), free: large, total: large },
         ]
     };
     host.topology.nodes[0].huge_pages = pools(256, 0);
@@ -334,6 +334,83 @@ fn huge_pages_must_be_free_where_the_guest_is() {
         said.contains("would copy 2MiB for every byte") && said.contains("`measure.start = \"boot\"`"),
         "{said}"
     );
+}
+
+#[test]
+fn huge_pages_that_a_run_reserves_itself_count() {
+    let mut host = nodes(&[4, 4], false);
+    let pool = || vec![FreeHugePages { size: Bytes::from_mib(2), free: 10, total: 30 }];
+    host.topology.nodes[0].huge_pages = pool();
+    host.topology.nodes[1].huge_pages = pool();
+    let text = |settings: &str, rest: &str| {
+        let guest = guest(1) + "hugepages = \"2MiB\"\n";
+        scenario(
+            &guest,
+            &format!("{SHARED}\n[host.setting]\n{settings}\n[measure]\nstart = \"boot\"\n{rest}"),
+        )
+    };
+    // 256 MiB are 128 pages of 2 MiB. 20 of each node are in use, and stay so.
+    planned(&text("\"hugepages.2MiB\" = 168", ""), &asked(1), &host);
+    let said = refused(&text("\"hugepages.2MiB\" = 160", ""), &asked(1), &host);
+    assert!(said.contains("need 128 huge pages of 2MiB, and 120 are free"), "{said}");
+    let per_node = "[place]\nguests = \"per-node\"";
+    planned(&text("\"hugepages.2MiB.node0\" = 148", per_node), &asked(1), &host);
+    let said = refused(&text("\"hugepages.2MiB.node1\" = 148", per_node), &asked(1), &host);
+    assert!(said.contains("of node 0, and 10 are free"), "{said}");
+    // What a pool holds is no memory for others: two nodes of 32 GiB, and half of that in pages.
+    let said = refused(&text("\"hugepages.2MiB\" = 40000", ""), &asked(1), &host);
+    assert!(said.contains("huge pages that `host.setting.hugepages` reserves need"), "{said}");
+    let ordinary = |settings: &str| {
+        let memory = guest(1) + "memory = \"20GiB\"\n";
+        let map = "[place.map]\n\"*\" = \"node:0\"";
+        scenario(
+            &memory,
+            &format!("{SHARED}\n[host.setting]\n{settings}\n[measure]\nstart = \"boot\"\n{map}"),
+        )
+    };
+    planned(&ordinary(""), &asked(1), &host);
+    let said = refused(&ordinary("\"hugepages.2MiB.node0\" = 8192"), &asked(1), &host);
+    assert!(said.contains("of the memory of node 0, which has 16"), "{said}");
+    host.topology.nodes[0].huge_pages[0].total = 8192;
+    assert!(refused(&ordinary(""), &asked(1), &host).contains("which has 16"), "it is there already");
+}
+
+#[test]
+fn a_setting_that_leaves_something_without_a_processor_is_refused() {
+    let host = nodes(&[8], true);
+    let text = |setting: &str, rest: &str| {
+        scenario(
+            &guest(2),
+            &format!("{SHARED}\n[host.setting]\n{setting}\n[measure]\nstart = \"boot\"\n{rest}"),
+        )
+    };
+    // Threads 4 to 7 are the second ones of cores 0 to 3.
+    let siblings = "[place]\nguests = \"spread\"\nsiblings = \"together\"";
+    let said = refused(&text("smt = \"off\"", siblings), &asked(1), &host);
+    assert!(
+        said.contains(
+            "`host.setting.smt` = off takes away 4-7, and guest `tile-001-web` has no processor but 4"
+        ),
+        "{said}"
+    );
+    planned(&text("smt = \"off\"", ""), &asked(1), &host);
+    planned(&text("smt = \"on\"", siblings), &asked(1), &host);
+    let map = "[place.map]\n\"*\" = \"cpus:2-3\"";
+    planned(&text("\"cpuset.isolated\" = \"3\"", map), &asked(1), &host);
+    let said = refused(&text("\"cpuset.isolated\" = \"2-4\"", map), &asked(1), &host);
+    assert!(said.contains("`host.setting.cpuset.isolated` = 2-4 takes away 2-4, and guest"), "{said}");
+    let own = scenario(&guest(1), "[host.setting]\n\"cpuset.isolated\" = \"0,4\"");
+    assert!(refused(&own, &asked(1), &host).contains("the load has no processor but 0,4"));
+}
+
+#[test]
+fn no_guest_is_on_a_sibling_of_the_load() {
+    let plan = planned(&scenario(&guest(1), ""), &asked(1), &nodes(&[8, 8], true));
+    assert_eq!(plan.processors.load, [0, 1, 4, 5]);
+    assert_eq!(plan.processors.guests, [2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    // One core has nothing to part, and cores of one thread are parted as threads.
+    assert_eq!(planned(&scenario(&guest(1), ""), &asked(1), &nodes(&[2], true)).processors.load, [0]);
+    assert_eq!(planned(&scenario(&guest(1), ""), &asked(1), &nodes(&[8], false)).processors.load, [0, 1]);
 }
 
 #[test]

@@ -1,10 +1,16 @@
 //! What a placement cannot be, named with what to do: first without a host, then on one.
 
-use super::{HugePageSize, PlaceRule, rules::usable, target::Target, words::ranges};
+use super::{
+    HugePageSize, PlaceRule, Topology,
+    rules::usable,
+    settings::{newly_reserved, no_processor_left, topology_with},
+    target::Target,
+    words::ranges,
+};
 use crate::{
     expect,
-    plan::{Backend, GuestPlan, HostSummary, Point, Processors},
-    problem::Problem,
+    plan::{Backend, GuestPlan, HostSummary, Plan, Point, Processors},
+    problem::{Problem, Problems},
     scenario::{Guest, Scenario, Start},
     workload::Say,
 };
@@ -76,14 +82,55 @@ pub(crate) fn check_host(
     problems.extend(contradiction(scenario, largest));
     problems.extend(points.iter().flat_map(|point| booted_only(point)));
     if problems.is_empty() {
-        problems.extend(points.iter().flat_map(|point| check_point(point, host)));
+        // What a profile sets is not known yet: see `check_expanded`.
+        let known = points.iter().filter(|point| point.host.profile.is_none());
+        problems.extend(known.flat_map(|point| check_with_settings(point, host, processors)));
     }
     problems
 }
 
-/// What the nodes of a host lack for a point: memory or free huge pages.
+/// What a host lacks for the points that name a profile, once it is read into them.
+///
+/// # Errors
+/// All that is lacking.
+pub fn check_expanded(plan: &Plan) -> Result<(), Problems> {
+    let points = plan.points.iter().filter(|point| point.host.profile.is_some());
+    let mut problems: Vec<Problem> =
+        points.flat_map(|point| check_with_settings(point, &plan.host, &plan.processors)).collect();
+    problems.dedup();
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+}
+
+fn check_with_settings(point: &Point, host: &HostSummary, processors: &Processors) -> Vec<Problem> {
+    let taken = no_processor_left(point, host, processors);
+    let all = taken.into_iter().chain(too_much_reserved(point, host));
+    all.chain(check_point(point, host)).collect()
+}
+
+/// What the nodes of a host lack for a point with its settings in force: memory or free huge pages.
 pub fn check_point(point: &Point, host: &HostSummary) -> Vec<Problem> {
-    memory_of_nodes(point, host).into_iter().chain(huge_pages(point, host)).collect()
+    let topology = topology_with(&point.host, host);
+    memory_of_nodes(point, &topology).into_iter().chain(huge_pages(point, &topology)).collect()
+}
+
+/// Huge pages that a run reserves come out of the memory that its guests and everybody else have.
+fn too_much_reserved(point: &Point, host: &HostSummary) -> Option<Problem> {
+    let reserved = newly_reserved(point, host);
+    let needed = reserved + expect::memory_of(point);
+    let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
+    (reserved > Bytes::default() && needed > free).then(|| {
+        let message = format!(
+            "{} on {} and the {} of huge pages that `host.setting.hugepages` reserves need {} of memory; this host has {} available, \
+             and {} of it must stay available",
+            counted(point.tiles, "tile"),
+            point.backend.name(),
+            reserved.rounded(),
+            needed.rounded(),
+            host.memory_available.rounded(),
+            expect::memory_reserve(host.memory_total).rounded(),
+        );
+        Problem::new(message, "reserve fewer huge pages, or lower `ladder.tiles` (--tiles)")
+    })
 }
 
 /// The names of all guests that there may be.
@@ -178,7 +225,7 @@ fn contradiction(scenario: &Scenario, largest: u32) -> Option<Problem> {
 }
 
 /// Memory that is bound to a node must be there: the kernel ends guests for which it is not.
-fn memory_of_nodes(point: &Point, host: &HostSummary) -> Option<Problem> {
+fn memory_of_nodes(point: &Point, topology: &Topology) -> Option<Problem> {
     let mut bound: BTreeMap<u32, Bytes> = BTreeMap::new();
     for guest in point.guests.iter().filter(|guest| guest.hugepages.is_none()) {
         let needed = expect::memory_of_guest(point, guest);
@@ -193,7 +240,9 @@ fn memory_of_nodes(point: &Point, host: &HostSummary) -> Option<Problem> {
         }
     }
     let too_much = |(id, needed): (u32, Bytes)| {
-        let memory = host.topology.nodes.iter().find(|node| node.id == id)?.memory?;
+        let node = topology.nodes.iter().find(|node| node.id == id)?;
+        // Nothing but huge pages comes out of a pool.
+        let memory = node.memory?.saturating_sub(node.in_pools());
         (needed > usable(memory)).then_some((id, needed, memory))
     };
     let (id, needed, memory) = bound.into_iter().find_map(too_much)?;
@@ -239,7 +288,7 @@ fn booted_only(point: &Point) -> Option<Problem> {
 }
 
 /// Huge pages must be free before a guest begins.
-fn huge_pages(point: &Point, host: &HostSummary) -> Vec<Problem> {
+fn huge_pages(point: &Point, topology: &Topology) -> Vec<Problem> {
     let mut needed: BTreeMap<(HugePageSize, Option<u32>), u64> = BTreeMap::new();
     for guest in &point.guests {
         let Some(size) = guest.hugepages else { continue };
@@ -264,9 +313,9 @@ fn huge_pages(point: &Point, host: &HostSummary) -> Vec<Problem> {
         sizes.into_iter().map(|size| ((size, None), all(size))).collect();
     let of_nodes = needed.iter().filter(|((_, node), _)| node.is_some()).map(|(key, pages)| (*key, *pages));
     let mut problems: Vec<Problem> =
-        of_nodes.filter_map(|(key, pages)| too_few(point, key, pages, host)).collect();
+        of_nodes.filter_map(|(key, pages)| too_few(point, key, pages, topology)).collect();
     if problems.is_empty() {
-        problems.extend(totals.into_iter().filter_map(|(key, pages)| too_few(point, key, pages, host)));
+        problems.extend(totals.into_iter().filter_map(|(key, pages)| too_few(point, key, pages, topology)));
     }
     problems
 }
@@ -275,9 +324,9 @@ fn too_few(
     point: &Point,
     (size, node): (HugePageSize, Option<u32>),
     needed: u64,
-    host: &HostSummary,
+    topology: &Topology,
 ) -> Option<Problem> {
-    let free = host.topology.free_huge_pages(size.bytes(), node);
+    let free = topology.free_huge_pages(size.bytes(), node);
     if needed <= free {
         return None;
     }

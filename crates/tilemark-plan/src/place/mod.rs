@@ -4,12 +4,14 @@
 mod check;
 mod differ;
 mod rules;
+mod settings;
 mod target;
 mod topology;
 mod wishes;
 mod words;
 
-pub use check::check_point;
+pub use check::{check_expanded, check_point};
+pub use settings::newly_reserved;
 pub use topology::{FreeHugePages, HostNode, Topology};
 pub use wishes::{HugePageSize, PlaceRule, PlaceWishes, Siblings};
 pub use words::{in_words, place_in_words, ranges};

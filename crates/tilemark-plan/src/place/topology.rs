@@ -38,6 +38,16 @@ pub struct FreeHugePages {
     pub size: Bytes,
     /// How many there are.
     pub free: u64,
+    /// How many the pool has, used or not. 0 in older records.
+    #[serde(default)]
+    pub total: u64,
+}
+
+impl HostNode {
+    /// Its memory that is in pools of huge pages.
+    pub(super) fn in_pools(&self) -> Bytes {
+        self.huge_pages.iter().map(|pool| Bytes::new(pool.size.get().saturating_mul(pool.total))).sum()
+    }
 }
 
 impl Topology {
@@ -58,7 +68,11 @@ impl Topology {
             huge_pages: node
                 .huge_pages
                 .iter()
-                .map(|pool| FreeHugePages { size: Bytes::new(pool.page_bytes), free: pool.count_free })
+                .map(|pool| FreeHugePages {
+                    size: Bytes::new(pool.page_bytes),
+                    free: pool.count_free,
+                    total: pool.count_total,
+                })
                 .collect(),
         };
         Self {

@@ -18,6 +18,7 @@ use tilemark_plan::{
     expect,
     facts::{Accelerator, HostFacts},
     parse::{Draft, SCENARIO_BYTES_MAX},
+    place::check_expanded,
     plan::{Backend, HostSummary, Plan, shell_word},
     resolve::{Request, Sides, as_asked, resolve},
     scenario::{FROM_CLIENTS, Scenario},
@@ -196,6 +197,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     command_files::find(&mut plan)?;
     own_disks::find(&mut plan)?;
     plan.expand_profiles(host_settings::profile_settings)?;
+    check_expanded(&plan)?;
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;
     host_settings::refuse_equal_sides(&plan, &planned)?;

@@ -9,7 +9,7 @@ use crate::{
 use std::time::Duration;
 use tilemark_plan::{
     expect,
-    place::check_point,
+    place::{check_point, newly_reserved},
     plan::{Pass, Point},
 };
 use tilemark_statistics::judge::{CapacitySearch, Known};
@@ -52,7 +52,7 @@ impl<W: World> Pipeline<'_, W> {
     pub(super) fn fits(&self, point: &Point) -> Result<(), Failure> {
         let remedy = "end other programs, or lower the number of tiles";
         let reserve = expect::memory_reserve(self.plan.host.memory_total);
-        let needed = expect::memory_of(point);
+        let needed = expect::memory_of(point) + newly_reserved(point, &self.plan.host);
         let is_short = |free: &Bytes| free.saturating_sub(needed) < reserve;
         if let Some(free) = self.world.memory_available().filter(is_short) {
             let message = format!(
