@@ -359,6 +359,10 @@ impl Hands for FakeHost {
         table.held.iter().map(|(key, ..)| table.values.get(key).cloned()).collect()
     }
 
+    fn rivals(&self, key: &str) -> Vec<String> {
+        vec![format!("tuned runs (process 17) and changes {key} too")]
+    }
+
     fn restore(&self) -> Result<Vec<String>, Failure> {
         let mut table = self.0.lock().unwrap();
         let mut others = Vec::new();

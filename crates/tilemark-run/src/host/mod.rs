@@ -6,7 +6,7 @@ pub mod exchange;
 pub mod pin;
 pub mod plan;
 pub mod profile;
-mod rivals;
+pub(crate) mod rivals;
 
 #[cfg(test)]
 mod tests;

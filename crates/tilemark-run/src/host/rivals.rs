@@ -2,7 +2,7 @@
 
 use crate::host::plan::{Planned, Refusal, State};
 use serde::Serialize;
-use std::fs;
+use std::{fs, path::Path};
 use tilemark_host::setting::known::Root;
 
 /// A program that runs and changes the same settings.
@@ -28,20 +28,32 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 
 /// Those that run, unless the profile stops them itself.
 pub(super) fn rivals(root: &Root, settings: &[Planned]) -> Vec<Rival> {
+    let changed = settings.iter().filter(|planned| planned.state == State::Changes);
+    let changed: Vec<&str> = changed.map(|planned| &*planned.key).collect();
+    let stopped = settings.iter().filter(|planned| planned.wanted == STOPPED);
+    let stopped: Vec<&str> = stopped.map(|planned| &*planned.key).collect();
+    rivals_of(&root.path("/proc"), &changed, &stopped)
+}
+
+/// The value of a service that does not run.
+pub(crate) const STOPPED: &str = "stopped";
+
+/// Programs among the processes in `proc` that change some of these keys, but for those whose services are stopped.
+pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<Rival> {
     let is_stopped = |program: &str| {
-        settings.iter().any(|planned| {
-            let service = planned.key.strip_prefix("service.").unwrap_or(&planned.key);
-            planned.wanted == "stopped" && service.trim_end_matches(".service").starts_with(program)
+        stopped.iter().any(|key| {
+            let service = key.strip_prefix("service.").unwrap_or(key);
+            service.trim_end_matches(".service").starts_with(program)
         })
     };
-    let entries = fs::read_dir(root.path("/proc")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<Rival> = processes
         .filter_map(|process| {
-            let name = fs::read_to_string(root.path(&format!("/proc/{process}/comm"))).ok()?;
+            let name = fs::read_to_string(proc.join(format!("{process}/comm"))).ok()?;
             // The kernel keeps 15 letters of a name.
             let (program, starts) = PROGRAMS.into_iter().find(|(program, _)| *program == name.trim())?;
-            let keys = changed_by(starts, settings);
+            let keys = changed_by(starts, changed);
             let is_rival = !keys.is_empty() && !is_stopped(program.trim_end_matches('-'));
             is_rival.then(|| Rival { program: program.trim_end_matches('-').to_owned(), process, keys })
         })
@@ -52,21 +64,24 @@ pub(super) fn rivals(root: &Root, settings: &[Planned]) -> Vec<Rival> {
 }
 
 /// Keys that would be changed and begin so, each once.
-fn changed_by(starts: &[&str], settings: &[Planned]) -> Vec<String> {
-    let changed = settings.iter().filter(|planned| planned.state == State::Changes);
-    let mut keys: Vec<String> = changed
-        .filter(|planned| starts.iter().any(|start| planned.key.starts_with(start)))
-        .map(|planned| planned.key.clone())
-        .collect();
+fn changed_by(starts: &[&str], changed: &[&str]) -> Vec<String> {
+    let begins = |key: &&&str| starts.iter().any(|start| key.starts_with(start));
+    let mut keys: Vec<String> = changed.iter().filter(begins).map(|key| (*key).to_owned()).collect();
     keys.dedup();
     keys
 }
 
 impl Rival {
-    pub(super) fn refusal(&self) -> Refusal {
+    /// `tuned runs (process 17) and changes vm.swappiness too`.
+    pub(crate) fn in_words(&self) -> String {
         let Self { program, process, keys } = self;
+        format!("{program} runs (process {process}) and changes {} too", keys.join(", "))
+    }
+
+    pub(super) fn refusal(&self) -> Refusal {
+        let program = &self.program;
         Refusal {
-            message: format!("{program} runs (process {process}) and changes {} too", keys.join(", ")),
+            message: self.in_words(),
             remedy: format!(
                 "stop it for as long, with `systemctl stop {program}` or with `service.{program}` = \"stopped\" in the profile"
             ),

@@ -146,8 +146,11 @@ fn with_left(failure: Failure, found: &Found) -> Failure {
     Failure { causes, ..not_restored }
 }
 
-/// What is left after `what`, if something is: a host that was not restored.
+/// What is left after `what`, if something is: a host that was not restored, or one where another program has changed a setting since.
 pub(crate) fn not_restored(what: &str, found: &Found) -> Option<Failure> {
+    if found.left.is_empty() {
+        return changed_by_others(what, &found.changed_by_others);
+    }
     let mut named = found.left.iter().map(|one| one.what.clone());
     let message = match (named.next()?, found.left.len()) {
         (only, 1) => format!("{what}, and this machine was not restored: {only}"),
@@ -166,6 +169,24 @@ pub(crate) fn not_restored(what: &str, found: &Found) -> Option<Failure> {
         message,
         causes: named.collect(),
         remedy: remedies.join("; "),
+    })
+}
+
+/// Settings that were left alone, since another program has changed them.
+fn changed_by_others(what: &str, changed: &[String]) -> Option<Failure> {
+    let first = changed.first()?;
+    let message = match changed.len() {
+        1 => format!("{what}, and another program has changed a setting since: {first}"),
+        several => {
+            format!("{what}, and another program has changed {several} settings since, the first one {first}")
+        }
+    };
+    Some(Failure {
+        code: FailureCode::NotRestored,
+        message,
+        causes: changed.iter().skip(1).cloned().collect(),
+        remedy: "nothing, if that value is meant; else write the old one by hand, and end the program that changes it"
+            .to_owned(),
     })
 }
 

@@ -592,6 +592,9 @@ mod tests {
                 (left, changed),
                 "{reads} {keeper:?}"
             );
+            let failure = crate::job::command::not_restored("the run is over", &found);
+            let exit_code = failure.map(|failure| failure.code.exit_code());
+            assert_eq!(exit_code, (left + changed > 0).then_some(6), "{reads} {keeper:?}");
             if keeper == Some(Now::Ours) && left == 1 {
                 assert!(
                     found.left[0]

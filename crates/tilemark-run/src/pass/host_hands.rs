@@ -2,6 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
+    host::rivals::{Rival, rivals_of},
     job::keeper::host_proc,
     job::state_folder::{StateFolder, boot_id},
     pass::host_settings::Hands,
@@ -158,6 +159,10 @@ impl Hands for HostHands {
 
     fn read(&self) -> Vec<Option<String>> {
         self.values(&self.held.lock().expect("nobody panics while it is held"))
+    }
+
+    fn rivals(&self, key: &str) -> Vec<String> {
+        rivals_of(&host_proc(), &[key], &[]).iter().map(Rival::in_words).collect()
     }
 
     fn restore(&self) -> Result<Vec<String>, Failure> {

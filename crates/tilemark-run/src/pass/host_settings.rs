@@ -23,6 +23,11 @@ pub(crate) trait Hands: Sync {
     /// The value of each now, in the order of [`Self::apply`].
     fn read(&self) -> Vec<Option<String>>;
 
+    /// Programs that run and change a setting of this key, in words.
+    fn rivals(&self, _key: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Restores what was set. Returns those that another program has changed since, in words: they are left alone.
     ///
     /// # Errors
@@ -102,8 +107,10 @@ impl<'w> SettingsHeld<'w> {
             if is_changed {
                 let shown = |value: Option<&String>| value.map_or("not readable", String::as_str).to_owned();
                 let other = if last.as_ref() == wanted { &first } else { &last };
+                let rivals: String =
+                    self.hands.rivals(&found.key).iter().map(|rival| format!("; {rival}")).collect();
                 let what = format!(
-                    "{} was {} and then {}: another program changed it while it was measured",
+                    "{} was {} and then {}: another program changed it while it was measured{rivals}",
                     found.what,
                     shown(wanted),
                     shown(other.as_ref())

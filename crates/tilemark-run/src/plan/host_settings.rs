@@ -2,10 +2,14 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    host::profile,
+    host::{
+        profile,
+        rivals::{STOPPED, rivals_of},
+    },
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     thread,
 };
 use tilemark_host::{
@@ -196,6 +200,25 @@ fn parts_on(root: &Root, key: &str, value: &str, is_known: bool) -> Result<Vec<S
     Ok(set.map(part).collect())
 }
 
+/// Programs that run and change settings of the plan too, in words: a repeat in which one does is not proven, and its value is left alone.
+pub(crate) fn rivals(proc: &Path, planned: &[PlannedSetting]) -> Vec<String> {
+    let of_host = planned.iter().filter(|found| found.place == Place::Host.name());
+    let changes = |found: &&PlannedSetting| {
+        found.parts.iter().any(|part| part.now.as_ref() != Some(&part.wanted)) || !found.on.is_empty()
+    };
+    let changed: Vec<&str> = of_host.filter(changes).map(|found| &*found.key).collect();
+    let stopped = planned.iter().filter(|found| found.value == STOPPED && found.on.is_empty());
+    let stopped: Vec<&str> = stopped.map(|found| &*found.key).collect();
+    let words = |rival: &crate::host::rivals::Rival| {
+        let program = &rival.program;
+        format!(
+            "{}: `systemctl stop {program}`, or `--set host.setting.service.{program}={STOPPED}`",
+            rival.in_words()
+        )
+    };
+    rivals_of(proc, &changed, &stopped).iter().map(words).collect()
+}
+
 /// Refuses two sides that differ in settings of the host alone, where each value is the same on both.
 ///
 /// # Errors
@@ -358,6 +381,27 @@ mod tests {
             ..HostSettings::default()
         };
         refuse_contradictions(&one, &all).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_changes_the_same_settings_is_named_unless_it_is_stopped_everywhere() {
+        let (_folder, root) = host();
+        fs::create_dir_all(root.path("/proc/17")).unwrap();
+        fs::write(root.path("/proc/17/comm"), "tuned\n").unwrap();
+        let proc = root.path("/proc");
+        let changes = planned(&root, "vm.dirty_ratio", "10");
+        let named = rivals(&proc, std::slice::from_ref(&changes));
+        assert!(named[0].starts_with("tuned runs (process 17) and changes vm.dirty_ratio too"), "{named:?}");
+        let stopped = PlannedSetting {
+            key: "service.tuned".to_owned(),
+            value: "stopped".to_owned(),
+            parts: Vec::new(),
+            ..changes.clone()
+        };
+        assert!(rivals(&proc, &[changes.clone(), stopped.clone()]).is_empty());
+        let on_a_side = PlannedSetting { on: "side B".to_owned(), ..stopped };
+        assert_eq!(rivals(&proc, &[changes, on_a_side]).len(), 1);
+        assert!(rivals(&proc, &[planned(&root, "vm.dirty_ratio", "20")]).is_empty(), "nothing changes");
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct Prepared {
     pub settings: Vec<PlannedSetting>,
     /// Settings of profiles that are not set because they are dangerous, with what to do.
     pub left_out: Vec<String>,
+    /// Programs that run and change the same settings, with what to do.
+    pub rivals: Vec<String>,
     /// Whether the user trusts the scenario's file with those.
     pub trust: bool,
     /// Settings of two sides.
@@ -200,6 +202,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     check_expanded(&plan)?;
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;
+    let rivals = host_settings::rivals(Path::new("/proc"), &planned);
     host_settings::refuse_equal_sides(&plan, &planned)?;
     if let Some(Sides { a, b }) = &asked.sides {
         checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
@@ -224,6 +227,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         trust: asked.trust,
         settings: planned,
         left_out,
+        rivals,
         sides: asked.sides.clone(),
         out_of_reach,
         site,

@@ -78,6 +78,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, prepared)));
     lines.extend(prepared.settings.iter().flat_map(setting));
     lines.extend(prepared.left_out.iter().map(|left| format!("Not set   {left}")));
+    lines.extend(prepared.rivals.iter().map(|rival| format!("Warning   {rival}")));
     lines.extend([
         String::new(),
         format!(

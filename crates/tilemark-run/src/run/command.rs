@@ -27,7 +27,10 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_guests::{own_bridge::refuse_addresses_in_use, uplink_name};
-use tilemark_host::setting::wake_limit;
+use tilemark_host::setting::{
+    known::{self, Place as WhereInForce},
+    wake_limit,
+};
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory, Runs,
@@ -225,7 +228,7 @@ fn announce(asked: &Asked, prepared: &Prepared, listener: &mut dyn Listener) {
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
-    prepared.left_out.iter().for_each(|left| listener.note(left));
+    prepared.left_out.iter().chain(&prepared.rivals).for_each(|line| listener.note(line));
     text::screening(&prepared.plan).iter().for_each(|line| listener.note(line));
     listener.note(&format!("this takes {}", text::time(&prepared.plan)));
     if asked.seed.is_none() {
@@ -251,6 +254,14 @@ fn id_and_path(
     (id, path)
 }
 
+/// What to do when another run is under way; nothing where both may run. Of two that set the host each would restore what the other one
+/// set: with `--not-alone` too the second stops.
+pub(super) fn when_busy(request: &RunRequest, plan: &Plan) -> Option<WhenBusy> {
+    let is_of_host = |key: &String| known::find(key).is_ok_and(|known| known.place == WhereInForce::Host);
+    let sets_host = || plan.points.iter().flat_map(|point| point.host.setting.keys()).any(is_of_host);
+    request.when_busy.or_else(|| sets_host().then_some(WhenBusy::Stop))
+}
+
 /// The run's locks, where it takes some, once disks and limits suffice.
 fn locks_with_room(
     places: &Places,
@@ -261,9 +272,10 @@ fn locks_with_room(
     listener: &mut dyn Listener,
 ) -> Result<Vec<File>, Failure> {
     let take_as = |when| lock::take_for_run(&places.state, id, when);
-    let take = || request.when_busy.map(take_as).transpose();
+    let when_busy = when_busy(request, plan);
+    let take = || when_busy.map(take_as).transpose();
     // One that waits looks once it is its turn: the run before it holds what is free then.
-    let locks = match request.when_busy {
+    let locks = match when_busy {
         Some(WhenBusy::Wait) => {
             let locks = match take_as(WhenBusy::Stop) {
                 Ok(locks) => Some(locks),

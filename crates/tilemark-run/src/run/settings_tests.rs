@@ -3,6 +3,9 @@
 use crate::{
     failure::FailureCode,
     fakes::{Act, FakeHost, FakeWorld, Guests, Ran, TILE, answered, ladder, plan_of, run},
+    job::lock::WhenBusy,
+    plan::prepare::Asked,
+    run::command::{RunRequest, when_busy},
     stop::StopSignal,
 };
 use std::collections::BTreeMap;
@@ -13,7 +16,7 @@ use tilemark_plan::{
     screening::{Screened, ScreenedSetting, Screening},
 };
 use tilemark_record::{
-    result::SettingOutcome,
+    result::{Hooks, SettingOutcome},
     summary::{IncidentKind, RepeatSummary},
 };
 use tilemark_statistics::judge::judge;
@@ -74,6 +77,30 @@ fn each_side_has_its_settings_around_its_repeats_and_both_are_read_back_in_each(
 }
 
 #[test]
+fn a_run_that_sets_the_host_is_alone_whatever_it_is_told() {
+    let request = |when_busy| RunRequest {
+        asked: Asked::default(),
+        output: None,
+        offline: false,
+        when_busy,
+        continues: None,
+        command: String::new(),
+        hooks: Hooks::default(),
+        wait_quiet: None,
+    };
+    assert_eq!(when_busy(&request(None), &two_sides()), Some(WhenBusy::Stop));
+    assert_eq!(when_busy(&request(Some(WhenBusy::Wait)), &two_sides()), Some(WhenBusy::Wait));
+    let mut own = two_sides();
+    for point in &mut own.points {
+        // In the run's own network, and of its own processes.
+        point.host.setting = [("net.ipv4.tcp_rmem", "1 2 3"), ("limit.nofile", "1024")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+    }
+    assert_eq!(when_busy(&request(None), &own), None);
+}
+
+#[test]
 fn a_plan_that_sets_nothing_touches_and_reads_nothing() {
     let world = FakeWorld { host: host(), ..FakeWorld::new(|job, _| answered(job, 5)) };
     let ran = run(&plan_of(TILE, &ladder()), &world, &no_stop());
@@ -108,6 +135,7 @@ fn a_value_that_another_program_changes_while_measured_makes_the_repeat_doubtful
     assert_eq!(doubtful.incidents[0].kind, IncidentKind::Unproven);
     let what = &doubtful.incidents[0].what;
     assert!(what.starts_with("vm.swappiness was 10 and then 33: another program changed it"), "{what}");
+    assert!(what.ends_with("tuned runs (process 17) and changes vm.swappiness too"), "{what}");
     let point = &judge(&ran.plan(), &ran.repeats()).points[doubtful.point];
     assert_eq!((point.repeats_kept, point.repeats_voided.len()), (3, 1), "it is retried");
     assert_eq!(ran.changed_by_others, [KEY], "it is not ours to restore");
