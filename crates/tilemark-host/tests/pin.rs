@@ -14,7 +14,8 @@ use fixture::Server;
 use tempfile::TempDir;
 use tilemark_host::parse_list;
 use tilemark_host::pin::{
-    LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned, pin, unpin,
+    Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned, pin,
+    pin_again, unpin,
 };
 use tilemark_host::{HostView, TreeHost};
 
@@ -234,6 +235,23 @@ fn a_guest_of_another_boot_is_not_touched() {
     let next_boot = PinJournal::at(fake.state.path().join("pins.json"), "next-boot");
     assert_eq!(unpin(&fake, &next_boot).unwrap(), []);
     assert_eq!(fake.affinity_of(10), set("2-3,6-7"));
+}
+
+#[test]
+fn memory_follows_a_guest_whose_threads_are_there_already() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    // A call was killed before it moved the memory.
+    fake.affinities.borrow_mut().insert(10, set("2-3,6-7"));
+    let map = PinMap::parse("web 1\n", &Machine::of(&fake.host)).unwrap();
+    let mut followed = Followed::new();
+    for _ in 0..3 {
+        let report = pin_again(&fake, &fake.journal(), &map, &mut followed).unwrap();
+        assert_eq!((report.pinned.len(), report.pinned[0].bound), (1, 0));
+    }
+    assert_eq!(*fake.asked.borrow(), ["move 10 {0} -> {1}"], "once, while it stays there");
+    fake.pin("web 1\n");
+    assert_eq!(fake.asked.borrow().len(), 2, "by each command");
 }
 
 #[test]

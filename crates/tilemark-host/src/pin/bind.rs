@@ -58,11 +58,27 @@ pub struct PinReport {
     pub left_alone: Vec<String>,
 }
 
+/// Guests whose memory has followed them, by process and start.
+pub type Followed = BTreeSet<(u32, u64)>;
+
 /// Binds every running guest that a line names. Guests that were bound before stay in the journal with what they had first.
 ///
 /// # Errors
 /// Where guests cannot be found or the journal cannot be written. What was bound by then is in the journal.
 pub fn pin(processes: &dyn Processes, journal: &PinJournal, map: &PinMap) -> Result<PinReport, PinError> {
+    pin_again(processes, journal, map, &mut Followed::new())
+}
+
+/// The same, again and again: memory is moved for a guest that has not `followed`, and for one of which a thread is bound.
+///
+/// # Errors
+/// As [`pin`].
+pub fn pin_again(
+    processes: &dyn Processes,
+    journal: &PinJournal,
+    map: &PinMap,
+    followed: &mut Followed,
+) -> Result<PinReport, PinError> {
     let host = processes.host();
     let machine = Machine::of(host);
     let mut held = journal.guests()?;
@@ -90,7 +106,8 @@ pub fn pin(processes: &dyn Processes, journal: &PinJournal, map: &PinMap) -> Res
             before,
             bound: Vec::new(),
         };
-        let outcome = binding.follow(&machine)?;
+        let is_first = followed.insert((guest.pid, start_ticks));
+        let outcome = binding.follow(&machine, is_first)?;
         held = binding.whole();
         match outcome {
             Outcome::Pinned(pinned) => report.pinned.push(pinned),
@@ -123,7 +140,8 @@ struct Binding<'p> {
 }
 
 impl Binding<'_> {
-    fn follow(&mut self, machine: &Machine) -> Result<Outcome, PinError> {
+    /// `is_first`: its memory may be elsewhere although its threads are there, as where a call was killed between the two.
+    fn follow(&mut self, machine: &Machine, is_first: bool) -> Result<Outcome, PinError> {
         let mut all = Vec::new();
         for _ in 0..ROUNDS {
             all = threads(self.processes.host(), self.guest.pid, self.of_kernel);
@@ -146,7 +164,7 @@ impl Binding<'_> {
             return Ok(Outcome::Ended);
         }
         let mut notes = self.read_back()?;
-        if !self.bound.is_empty() {
+        if is_first || !self.bound.is_empty() {
             notes.extend(self.bring_memory(machine));
         }
         Ok(Outcome::Pinned(Pinned {

@@ -13,7 +13,7 @@ mod journal;
 mod map;
 mod processes;
 
-pub use bind::{PinReport, Pinned, Refused, ThreadBinding, Unpinned, pin, unpin};
+pub use bind::{Followed, PinReport, Pinned, Refused, ThreadBinding, Unpinned, pin, pin_again, unpin};
 pub use journal::{PinJournal, PinnedGuest, PinnedThread};
 pub use map::{Machine, PinLine, PinMap, Target};
 pub use processes::{LiveProcesses, Processes};

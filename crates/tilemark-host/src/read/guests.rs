@@ -30,12 +30,20 @@ fn guest(host: &dyn HostView, pid: u32) -> Option<RunningGuest> {
     Some(RunningGuest { pid, program: program.to_owned(), name: guest_name(&words) })
 }
 
-/// `-name web`, `-name guest=web,debug-threads=on`.
+/// `-name web`, `-name guest=web,debug-threads=on`, in any order.
 fn guest_name(words: &[&str]) -> Fact<String> {
-    let value = words.iter().zip(words.iter().skip(1)).find(|(flag, _)| matches!(**flag, "-name" | "--name"));
-    let Some((_, value)) = value else { return Fact::Missing("its command line has no -name".into()) };
-    let first = value.split(',').next().unwrap_or(value);
-    Fact::Value(first.strip_prefix("guest=").unwrap_or(first).to_owned())
+    let values =
+        words.iter().zip(words.iter().skip(1)).filter(|(flag, _)| matches!(**flag, "-name" | "--name"));
+    let name = values.filter_map(|(_, value)| name_in(value)).next();
+    name.map_or_else(|| Fact::Missing("its command line has no -name".into()), Fact::Value)
+}
+
+/// QEMU writes a comma of a name twice; only the first part may be a value without its key.
+fn name_in(value: &str) -> Option<String> {
+    let value = value.replace(",,", "\0");
+    let first = value.split(',').next().filter(|first| !first.contains('='));
+    let name = value.split(',').find_map(|part| part.strip_prefix("guest=")).or(first)?;
+    Some(name.replace('\0', ","))
 }
 
 #[cfg(test)]
@@ -46,6 +54,11 @@ mod tests {
     fn names_are_read_in_both_notations() {
         assert_eq!(guest_name(&["q", "-name", "guest=web,debug-threads=on"]), Fact::Value("web".into()));
         assert_eq!(guest_name(&["q", "-name", "web"]), Fact::Value("web".into()));
+        for value in ["debug-threads=on,guest=web", "process=x,guest=web,debug-threads=on"] {
+            assert_eq!(guest_name(&["q", "-name", value]), Fact::Value("web".into()));
+        }
+        assert_eq!(guest_name(&["q", "-name", "guest=a,,b,process=x"]), Fact::Value("a,b".into()));
+        assert!(guest_name(&["q", "-name", "debug-threads=on"]).value().is_none());
         assert!(guest_name(&["q", "-S"]).value().is_none());
     }
 }

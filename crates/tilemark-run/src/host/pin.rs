@@ -19,7 +19,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_host::pin::{LiveProcesses, Machine, PinError, PinJournal, PinMap, Processes, pin, unpin};
+use tilemark_host::pin::{
+    Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, Processes, pin, pin_again, unpin,
+};
 use tilemark_record::places::Places;
 use tilemark_sys::{
     files::{make_private_folder, open_private},
@@ -121,8 +123,9 @@ fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Res
     listener.note(
         "Looking for guests until Ctrl-C. They stay where they are then: `tilemark host unpin` undoes it.",
     );
+    let mut followed = Followed::new();
     loop {
-        let report = pin(&LiveProcesses, journal, map).map_err(failed)?;
+        let report = pin_again(&LiveProcesses, journal, map, &mut followed).map_err(failed)?;
         let pinned = report.pinned.iter().map(|guest| (guest.pid, in_words(guest)));
         let refused = report.refused.iter().map(|guest| {
             (
