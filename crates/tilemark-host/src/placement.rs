@@ -3,6 +3,7 @@
 //! One file and one call a thread, one file a process. The kernel walks the process's page tables for that file, so it is read once in a
 //! measurement and not once a second.
 
+use crate::{read::list::parse_list, traces::Stat};
 use rustix::{process::Pid, thread::sched_getaffinity};
 use std::{
     collections::BTreeMap,
@@ -46,6 +47,34 @@ fn thread(folder: &Path, id: u32) -> Option<ThreadPlace> {
     let allowed = sched_getaffinity(i32::try_from(id).ok().and_then(Pid::from_raw)).ok()?;
     let allowed = (0..rustix::thread::CpuSet::MAX_CPU).filter(|id| allowed.is_set(*id));
     Some(ThreadPlace { id, name, allowed: allowed.map(|id| id as u32).collect(), ran_on })
+}
+
+/// Threads of the kernel that move the packets of processes (vhost), by the process, in the host's `/proc`. Since Linux 6.4 they are threads
+/// of the process itself; before, they are found by their name.
+pub fn vhost_threads(proc: &Path) -> BTreeMap<u32, Vec<ThreadPlace>> {
+    let mut found: BTreeMap<u32, Vec<ThreadPlace>> = BTreeMap::new();
+    for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if let Some((process, thread)) = vhost_thread(&entry.path(), id) {
+            found.entry(process).or_default().push(thread);
+        }
+    }
+    found
+}
+
+/// `kthreadd`, which starts all threads of the kernel: every other process could give itself such a name.
+const KERNEL_PARENT: u32 = 2;
+
+fn vhost_thread(folder: &Path, id: u32) -> Option<(u32, ThreadPlace)> {
+    let name = fs::read_to_string(folder.join("comm")).ok()?;
+    let process = name.trim_end().strip_prefix("vhost-")?.parse().ok()?;
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    Stat::parse(&stat).filter(|stat| stat.parent == KERNEL_PARENT)?;
+    let (name, ran_on) = parse_stat(&stat)?;
+    // It has no number here by which its processors could be asked for.
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some((process, ThreadPlace { id, name, allowed: parse_list(allowed.trim())?, ran_on }))
 }
 
 /// The name and the last processor in a line of `/proc/PID/task/TID/stat`. The name may hold anything, parentheses and blanks too.
@@ -112,6 +141,24 @@ nonsense N=1 Nx=2 N3=x kernelpagesize_kB=y
         assert_eq!(parse_numa_maps(""), BTreeMap::new());
         let most = format!("1 default N0={} N0=7 kernelpagesize_kB={}", u64::MAX, u64::MAX);
         assert_eq!(parse_numa_maps(&most), [(0, u64::MAX)].into());
+    }
+
+    #[test]
+    fn threads_of_the_kernel_for_a_process_are_found_and_impostors_are_not() {
+        let proc = tempfile::tempdir().unwrap();
+        let put = |id: u32, parent: u32| {
+            let folder = proc.path().join(id.to_string());
+            fs::create_dir(&folder).unwrap();
+            let rest = (5..39).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+            fs::write(folder.join("comm"), "vhost-10\n").unwrap();
+            fs::write(folder.join("stat"), format!("{id} (vhost-10) S {parent} {rest} 7 0 0\n")).unwrap();
+            fs::write(folder.join("status"), "Name:\tvhost-10\nCpus_allowed_list:\t0-2,7\n").unwrap();
+        };
+        put(30, 2);
+        put(31, 1);
+        let thread =
+            ThreadPlace { id: 30, name: "vhost-10".to_owned(), allowed: vec![0, 1, 2, 7], ran_on: 7 };
+        assert_eq!(vhost_threads(proc.path()), [(10, vec![thread])].into());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! process. Plans that put no guest in a place do without. Where one side of a comparison is placed, the other one is read as well, so
 //! that both are disturbed alike.
 
+use crate::job::{host_pids, keeper::host_proc};
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
     time::Instant,
 };
 use tilemark_guests::{Backend, GuestId};
-use tilemark_host::placement::{ThreadPlace, memory_by_node, threads_of};
+use tilemark_host::placement::{ThreadPlace, memory_by_node, threads_of, vhost_threads};
 use tilemark_plan::{
     place::{GuestPlace, is_placed, ranges},
     plan::{self, GuestPlan, Plan, Point},
@@ -58,13 +59,30 @@ pub(crate) fn is_wanted(plan: &Plan) -> bool {
 pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> PlaceFigures {
     let began = Instant::now();
     let processes = backend.all_processes(ids);
-    let guests =
-        point.guests.iter().zip(processes).map(|(plan, pids)| guest(point.backend, plan, &pids)).collect();
+    let has_vhost =
+        point.backend != plan::Backend::Native && point.guests.iter().any(|guest| guest.net.vhost);
+    let of_kernel = if has_vhost { vhost_threads(&host_proc()) } else { BTreeMap::new() };
+    let guest = |(plan, pids): (&GuestPlan, Vec<u32>)| {
+        let own: Vec<Option<u32>> = pids.iter().copied().map(Some).collect();
+        let hosts = if of_kernel.is_empty() { Vec::new() } else { host_pids::of(&own) };
+        guest(point.backend, plan, &pids, of_kernel_for(&of_kernel, &hosts))
+    };
+    let guests = point.guests.iter().zip(processes).map(guest).collect();
     PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests }
 }
 
-fn guest(backend: plan::Backend, plan: &GuestPlan, pids: &[u32]) -> GuestPlaceFigures {
-    let (mut threads, mut memory, mut unread) = (Vec::new(), BTreeMap::new(), None);
+/// Threads of the kernel that work for these processes, by their numbers on the host.
+fn of_kernel_for(found: &BTreeMap<u32, Vec<ThreadPlace>>, hosts: &[Option<u32>]) -> Vec<ThreadPlace> {
+    hosts.iter().flatten().filter_map(|pid| found.get(pid)).flatten().cloned().collect()
+}
+
+fn guest(
+    backend: plan::Backend,
+    plan: &GuestPlan,
+    pids: &[u32],
+    of_kernel: Vec<ThreadPlace>,
+) -> GuestPlaceFigures {
+    let (mut threads, mut memory, mut unread) = (of_kernel, BTreeMap::new(), None);
     for pid in pids {
         match threads_of(*pid) {
             Ok(found) => threads.extend(found),
@@ -178,6 +196,15 @@ mod tests {
 
     fn thread(name: &str, allowed: &[u32], ran_on: u32) -> ThreadPlace {
         ThreadPlace { id: 1, name: name.to_owned(), allowed: allowed.to_vec(), ran_on }
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_that_works_for_a_guest_belongs_to_its_place() {
+        let found = BTreeMap::from([(500, vec![thread("vhost-500", &[0, 1, 2, 3], 0)]), (600, Vec::new())]);
+        let threads = of_kernel_for(&found, &[Some(500), None, Some(7)]);
+        let figures = compared(plan::Backend::Kvm, &placed(), &threads, BTreeMap::new(), None);
+        assert_eq!((figures.threads_count, figures.threads_elsewhere), (1, 1));
+        assert_eq!((&*figures.threads[0].name, &*figures.threads[0].planned), ("vhost-500", "2-3"));
     }
 
     #[test]
