@@ -61,6 +61,10 @@ pub struct RepeatSummary {
     /// Where its guests were while it was measured, where the plan puts any in a place. Absent otherwise, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceFigures>,
+    /// Whether each thread of the load was on the processors that the plan gives it, where the load has threads of ours. Absent in older
+    /// records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_load_in_place: Option<bool>,
     /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,

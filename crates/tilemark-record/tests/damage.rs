@@ -249,6 +249,7 @@ fn summary() -> RepeatSummary {
         kernel_errors: Vec::new(),
         settings: Vec::new(),
         place: None,
+        is_load_in_place: None,
         uses: Vec::new(),
         levels: None,
         hooks: Vec::new(),

@@ -51,6 +51,7 @@ pub fn redact(report: &mut Report) {
         uses: _,
         settings,
         place: _,
+        is_load_in_place: _,
         hooks,
         clients,
     } in repeats

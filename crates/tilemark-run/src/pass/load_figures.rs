@@ -36,7 +36,9 @@ pub(crate) struct LoadReports {
     streams: BTreeMap<u32, StreamReports>,
     /// How busy the outside sender was, second by second.
     busy: Vec<f64>,
-    /// The same of loads that run inside guests, by the load's place.
+    /// Whether each thread of the outside sender was bound to its processors; nothing where it has none of ours.
+    is_in_place: Option<bool>,
+    /// How busy loads were that run inside guests, by the load's place.
     busy_inside: BTreeMap<u32, Vec<f64>>,
     /// The same of client machines, by their places in the site file.
     busy_clients: BTreeMap<u32, Vec<f64>>,
@@ -49,8 +51,14 @@ impl LoadReports {
     pub(crate) fn outside(&mut self, event: LoadEvent) {
         match event {
             LoadEvent::Busy { fraction, .. } => self.busy.push(fraction),
+            LoadEvent::Started(sender) if sender.workers > 0 => self.is_in_place = Some(sender.pinned),
             other => self.stream_event(other, |id| id),
         }
+    }
+
+    /// Whether each thread of the load on this host was where the plan has it.
+    pub(crate) fn is_in_place(&self) -> Option<bool> {
+        self.is_in_place
     }
 
     /// Takes an event of the load that runs inside a guest, which is the point's load `place`.

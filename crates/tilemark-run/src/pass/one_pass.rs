@@ -160,6 +160,7 @@ impl<W: World> OnePass<'_, W> {
             kernel_errors,
             settings: settings_read,
             place: measured.place.take(),
+            is_load_in_place: measured.reports.is_in_place(),
             levels: Some(self.levels(&templates)?),
             hooks: std::mem::take(&mut measured.hooks),
             clients: under_load.clients,

@@ -72,6 +72,7 @@ fn each_side_has_its_settings_around_its_repeats_and_both_are_read_back_in_each(
             assert_eq!((read.set.as_deref(), read.value.as_deref()), (set, Some(value)));
             assert_eq!(read.before.as_deref(), Some("60"));
             assert_eq!(repeat.incidents, []);
+            assert_eq!(repeat.is_load_in_place, Some(true));
         }
     }
 }

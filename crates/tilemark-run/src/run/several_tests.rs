@@ -121,6 +121,7 @@ impl Made {
             kernel_errors: Vec::new(),
             settings: Vec::new(),
             place: None,
+            is_load_in_place: None,
             uses: Vec::new(),
             hooks: Vec::new(),
             clients: Vec::new(),

@@ -5,8 +5,24 @@ use tilemark_record::placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures}
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
-/// What was read in all repeats, in a sentence or two. Nothing where no guest was to be in a place.
+/// What was read in all repeats, in a sentence or two. Nothing where no guest was to be in a place, and the load was in its own.
 pub(crate) fn notes(kept: &[&RepeatSummary]) -> Vec<String> {
+    let load: Vec<Option<bool>> = kept.iter().map(|repeat| repeat.is_load_in_place).collect();
+    of_load(&load).into_iter().chain(of_guests(kept)).collect()
+}
+
+/// The share of repeats in which the load was not where the plan has it.
+fn of_load(in_place: &[Option<bool>]) -> Option<String> {
+    let elsewhere = in_place.iter().filter(|is_there| **is_there == Some(false)).count();
+    (elsewhere > 0).then(|| {
+        format!(
+            "in {elsewhere} of {} the kernel did not keep all threads of the load on the processors planned",
+            counted(in_place.len() as u64, "repeat")
+        )
+    })
+}
+
+fn of_guests(kept: &[&RepeatSummary]) -> Vec<String> {
     let read: Vec<&PlaceFigures> = kept.iter().filter_map(|repeat| repeat.place.as_ref()).collect();
     let guests: Vec<&GuestPlaceFigures> =
         read.iter().flat_map(|read| &read.guests).filter(|guest| guest.is_planned).collect();
@@ -102,6 +118,16 @@ mod tests {
             .flatten()
             .collect::<Vec<_>>()
             .join("; ")
+    }
+
+    #[test]
+    fn a_load_that_was_elsewhere_is_said_with_its_share() {
+        assert_eq!(of_load(&[Some(true), None]), None);
+        let said = of_load(&[Some(false), None, Some(true), Some(false)]).unwrap();
+        assert_eq!(
+            said,
+            "in 2 of 4 repeats the kernel did not keep all threads of the load on the processors planned"
+        );
     }
 
     #[test]

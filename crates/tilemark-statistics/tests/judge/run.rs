@@ -195,6 +195,7 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         kernel_errors: Vec::new(),
         settings: Vec::new(),
         place: None,
+        is_load_in_place: None,
         uses: Vec::new(),
         levels: None,
         hooks: Vec::new(),
