@@ -1,8 +1,9 @@
-//! The settings that paid, as a profile of this host.
+//! The settings that paid, as a profile of this host, which is applied.
 
 use crate::{
     failure::{Failure, place_failed},
-    run::result::draw_to,
+    host::apply::{Consent, Done},
+    run::{command::not_restored, result::draw_to},
 };
 use std::path::Path;
 use tilemark_host::setting::known::{self, Place};
@@ -26,24 +27,51 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
 }
 
-/// Writes the settings that paid as a profile, if any did. Returns what to do with it.
+/// What became of the settings that paid.
+#[derive(Debug)]
+pub struct Kept {
+    /// In words, with what to do.
+    pub said: String,
+    /// Why they could not be applied.
+    pub failed: Option<Failure>,
+}
+
+/// Applies a profile: its name or path, and what was agreed to.
+pub type Apply<'a> = &'a dyn Fn(&str, &Consent) -> Result<Done, Failure>;
+
+/// Writes the settings that paid as a profile, if any did, and applies it. What pays was confirmed in pairs.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn keep(result: &RunResult, path: &Path) -> Result<String, Failure> {
-    let Some(found) = &result.screening else { return Ok(not_written(path, &[])) };
+pub fn keep(result: &RunResult, path: &Path, apply: Apply<'_>) -> Result<Kept, Failure> {
+    let Some(found) = &result.screening else {
+        return Ok(Kept { said: not_written(path, &[]), failed: None });
+    };
     let (profile, of_runs) = profile(found, &result.run, &result.scenario);
     if profile.settings.is_empty() {
-        return Ok(not_written(path, &of_runs));
+        return Ok(Kept { said: not_written(path, &of_runs), failed: None });
     }
     draw_to(path, &profile.to_toml())?;
-    Ok(format!(
-        "{} that paid: {}. `{}` applies them until `host restore`.{}",
+    let apply: Option<Apply<'_>> = not_restored(result).is_none().then_some(apply);
+    Ok(applied(&profile, &of_runs, path, apply))
+}
+
+/// Applies what was written, unless the run has left this host otherwise than it was.
+fn applied(profile: &Profile, of_runs: &[String], path: &Path, apply: Option<Apply<'_>>) -> Kept {
+    let consent = Consent { yes: true, allow: dangerous(profile) };
+    let (what, failed) = match apply.map(|apply| apply(&word(path), &consent)) {
+        None => ("not applied, since this host was not restored", None),
+        Some(Err(failure)) => ("not applied", Some(failure)),
+        Some(Ok(_)) => ("applied; `tilemark host restore` undoes it, and a boot does too", None),
+    };
+    let said = format!(
+        "{} that paid: {}; {what}. `{}` applies them until `host restore`.{}",
         counted(profile.settings.len() as u64, "setting"),
         path.display(),
-        command(&profile, path),
-        note_of(&of_runs)
-    ))
+        command(profile, path),
+        note_of(of_runs)
+    );
+    Kept { said, failed }
 }
 
 fn not_written(path: &Path, of_runs: &[String]) -> String {
@@ -60,15 +88,24 @@ fn note_of(of_runs: &[String]) -> String {
     format!(" Not in it, since they paid in the network of a run and the host has its own: {keys}.")
 }
 
-/// The command that applies all of a profile. A word without a slash would be the name of a profile inside the program.
-fn command(profile: &Profile, path: &Path) -> String {
+/// A path as the name of a profile: a word without a slash would be that of one inside the program.
+fn word(path: &Path) -> String {
     let path = path.display().to_string();
-    let path = if path.contains('/') { path } else { format!("./{path}") };
+    if path.contains('/') { path } else { format!("./{path}") }
+}
+
+/// Keys of a profile that are set only where they are named; whoever tried them has named them.
+fn dangerous(profile: &Profile) -> Vec<String> {
     let needs_consent =
         |setting: &&ProfileSetting| known::find(&setting.key).is_ok_and(|known| known.danger.needs_consent());
-    let allow = profile.settings.iter().filter(needs_consent);
-    let allow: String = allow.map(|setting| format!(" --allow {}", shell_word(&setting.key))).collect();
-    format!("sudo tilemark host apply {} --yes{allow}", shell_word(&path))
+    profile.settings.iter().filter(needs_consent).map(|setting| setting.key.clone()).collect()
+}
+
+/// The command that applies all of a profile.
+fn command(profile: &Profile, path: &Path) -> String {
+    let allow: String =
+        dangerous(profile).iter().map(|key| format!(" --allow {}", shell_word(key))).collect();
+    format!("sudo tilemark host apply {} --yes{allow}", shell_word(&word(path)))
 }
 
 /// What paid as a profile, and the keys of what paid in the network of a run.
@@ -109,6 +146,7 @@ fn effects(paid: &SettingEffect) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::FailureCode;
 
     fn found(keys: &[&str]) -> Screening {
         let paid = |key: &&str| SettingEffect {
@@ -148,6 +186,16 @@ mod tests {
             );
         }
         assert!(not_written(Path::new("paid"), &of_runs).contains("net.core.somaxconn"));
+        let done = |name: &str, consent: &Consent| {
+            assert_eq!((name, consent.yes), ("./paid", true));
+            assert_eq!(consent.allow, ["kernel.randomize_va_space"]);
+            Err(Failure::new(FailureCode::HostUnfit, "tuned runs", "stop it"))
+        };
+        let kept = applied(&profile, &of_runs, Path::new("paid"), Some(&done));
+        assert!(kept.said.starts_with("2 settings that paid: paid; not applied. `sudo "), "{kept:?}");
+        assert_eq!(kept.failed.unwrap().message, "tuned runs");
+        let kept = applied(&profile, &of_runs, Path::new("paid"), None);
+        assert!(kept.said.contains("this host was not restored") && kept.failed.is_none(), "{kept:?}");
         // What is applied is found by the path.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("paid");

@@ -17,6 +17,7 @@ use tilemark_record::{
 use tilemark_run::{
     WantedBridge,
     failure::Failure,
+    host::apply::{self, Consent},
     job::lock::WhenBusy,
     plan::host::demonstration,
     plan::prepare::{Asked, AskedScreening},
@@ -91,13 +92,19 @@ pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
         ..asked(&arguments.resolution)
     };
     let outcome = measured(asked, &arguments.measuring, None);
-    if let (Ok(measured), Some(path)) = (&outcome, &arguments.keep) {
-        match keep::keep(&measured.result, path) {
-            Ok(said) => screen::note(&said),
-            Err(failure) => return screen::fail(&failure, form),
+    let (Ok(measured), Some(path)) = (&outcome, &arguments.keep) else {
+        return finish(outcome, &arguments.measuring);
+    };
+    let applied = |name: &str, consent: &Consent| apply::apply(&places(), name, consent);
+    match keep::keep(&measured.result, path, &applied) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(kept) => {
+            screen::note(&kept.said);
+            let code = finish(outcome, &arguments.measuring);
+            // The one document of `--json` is the result; this goes to standard error besides.
+            kept.failed.map_or(code, |failure| screen::fail(&failure, Form::Text))
         }
     }
-    finish(outcome, &arguments.measuring)
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
