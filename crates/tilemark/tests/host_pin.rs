@@ -61,7 +61,9 @@ fn guests_are_pinned_by_a_file_and_unpinned_again() {
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert!(undone.out.contains("1 thread as before"), "{undone:?}");
     assert_eq!(mine.processors(), before);
-    assert_eq!(home.says(&["host", "unpin"]).out, "No guest that runs was pinned.\n");
+    let nothing =
+        if common::is_root() { "No guest that runs was pinned." } else { "This user has pinned no guest" };
+    assert!(home.says(&["host", "unpin"]).out.starts_with(nothing));
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) fn unpin(form: Form) -> ExitCode {
 
 fn undone(undone: &Undone) -> String {
     if undone.guests.is_empty() {
-        return "No guest that runs was pinned.".to_owned();
+        return nothing_undone(tilemark_run::program::is_root()).to_owned();
     }
     let mut lines = Vec::new();
     for guest in &undone.guests {
@@ -67,7 +67,27 @@ fn undone(undone: &Undone) -> String {
     lines.join("\n")
 }
 
+/// Root's pins are in root's own journal.
+fn nothing_undone(is_root: bool) -> &'static str {
+    if is_root {
+        "No guest that runs was pinned."
+    } else {
+        "This user has pinned no guest that runs. Those that root pinned: `sudo tilemark host unpin`."
+    }
+}
+
 fn words(binding: &ThreadBinding) -> String {
     let why = binding.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     format!("thread {} had processors {} and has {}{why}", binding.tid, binding.found, binding.now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinary_user_is_shown_where_roots_pins_are() {
+        assert!(nothing_undone(false).contains("`sudo tilemark host unpin`"));
+        assert_eq!(nothing_undone(true), "No guest that runs was pinned.");
+    }
 }
