@@ -13,7 +13,7 @@ use std::{
 };
 use tilemark_site::{
     Engine, Host, Site,
-    carrier::{Carrier, CarrierEnd, NotStarted, Streams, exec_words, srun_words, ssh_words},
+    carrier::{Carrier, CarrierEnd, NodePart, NotStarted, Streams, exec_words, srun_words, ssh_words},
 };
 use tilemark_units::{Sha256Hash, printable_line};
 
@@ -184,7 +184,13 @@ fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
     match &site.engine {
         Engine::Slurm { partition, over_ssh: false } => {
             let minutes = question.within.as_secs().div_ceil(60) + 1;
-            srun_words(&host.name, partition.as_deref(), &question_name(host, question), minutes)
+            srun_words(
+                &host.name,
+                partition.as_deref(),
+                &question_name(host, question),
+                minutes,
+                NodePart::Task,
+            )
         }
         Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
             ssh_words(&host.address, host.user.as_deref(), SSH_ALIVE_EVERY)

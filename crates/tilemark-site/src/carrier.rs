@@ -43,9 +43,24 @@ pub fn ssh_words(address: &str, user: Option<&str>, alive_every: Duration) -> Ve
     words
 }
 
+/// What a job of Slurm's has of its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodePart {
+    /// One processor, as Slurm gives it to one task: enough to ask something.
+    Task,
+    /// All processors and all memory, and no other job beside it: a load needs them.
+    Whole,
+}
+
 /// The words of `srun` that gives a shell on one host, as a job that Slurm ends after so many minutes: with a killed `srun` nobody else
 /// would.
-pub fn srun_words(host: &str, partition: Option<&str>, job_name: &str, minutes: u64) -> Vec<String> {
+pub fn srun_words(
+    host: &str,
+    partition: Option<&str>,
+    job_name: &str,
+    minutes: u64,
+    part: NodePart,
+) -> Vec<String> {
     // Without `--unbuffered` what is sent waits for a line's end that may never come.
     let words = ["srun", "--unbuffered", "--quiet", "--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"];
     let mut words: Vec<String> = words.map(str::to_owned).into();
@@ -53,6 +68,9 @@ pub fn srun_words(host: &str, partition: Option<&str>, job_name: &str, minutes: 
     words.push(format!("--job-name={job_name}"));
     words.push(format!("--nodelist={host}"));
     words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
+    if part == NodePart::Whole {
+        words.extend(["--exclusive", "--mem=0"].map(str::to_owned));
+    }
     // It brings the environment of this machine along, whose places are none of the host.
     words.extend(["env", "-u", "TILEMARK_HOME", "-u", "TMPDIR", "sh"].map(str::to_owned));
     words
@@ -97,7 +115,8 @@ fn is_short(error: &(dyn Error + 'static)) -> bool {
 pub enum CarrierEnd {
     /// At once, with all that it started.
     AtOnce,
-    /// By SIGTERM first: it ends in order what it started elsewhere, as `srun` does its job.
+    /// By SIGTERM first: it ends in order what it started elsewhere, as `srun` does its job. That is a job of its own, also where this
+    /// process is in one.
     InOrder,
 }
 
@@ -151,10 +170,7 @@ impl Carrier {
         let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
         let spawn = Spawn::path(&program)
             .and_then(|spawn| spawn.arguments(&words[1..]))
-            .and_then(|spawn| match temporary {
-                Some(folder) => spawn.environment(environment_with(folder)),
-                None => Ok(spawn),
-            })
+            .and_then(|spawn| spawn.environment(environment(end, temporary)))
             .map_err(|error| failed(&error))?;
         let child = spawn
             .hand(its_in, 0)
@@ -251,17 +267,24 @@ fn last_lines(bytes: &[u8]) -> String {
     printable_line(&lines[lines.len().saturating_sub(MESSAGE_LINES_SHOWN)..].join("; ")).into_owned()
 }
 
-/// Our environment, with another folder for temporary files.
-fn environment_with(temporary: &Path) -> Vec<OsString> {
+/// What tells `srun` that it is in a job already. It would start a step of that job then, which has none of another host.
+const OF_A_JOB: [&str; 2] = ["SLURM_JOB_ID", "SLURM_JOBID"];
+
+/// Our environment, with another folder for temporary files where there is one, and outside of any job for what starts one.
+fn environment(end: CarrierEnd, temporary: Option<&Path>) -> Vec<OsString> {
     let variable = |name: &OsStr, value: &OsStr| {
         let mut text = name.to_owned();
         text.push("=");
         text.push(value);
         text
     };
-    let others = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
-    let others = others.map(|(name, value)| variable(&name, &value));
-    others.chain([variable("TMPDIR".as_ref(), temporary.as_os_str())]).collect()
+    let is_kept = |name: &OsStr| {
+        let of_a_job = end == CarrierEnd::InOrder && OF_A_JOB.iter().any(|of_a_job| name == *of_a_job);
+        !of_a_job && (temporary.is_none() || name != "TMPDIR")
+    };
+    let kept = std::env::vars_os().filter(|(name, _)| is_kept(name));
+    let folder = temporary.map(|folder| variable("TMPDIR".as_ref(), folder.as_os_str()));
+    kept.map(|(name, value)| variable(&name, &value)).chain(folder).collect()
 }
 
 /// A program as a shell would find it.
@@ -299,12 +322,14 @@ mod tests {
         let ssh = ssh_words("192.0.2.1", Some("me"), Duration::from_secs(3)).join(" ");
         assert!(ssh.contains("BatchMode=yes") && ssh.contains("ServerAliveInterval=3"), "{ssh}");
         assert!(ssh.ends_with("-l me -- 192.0.2.1 sh"), "{ssh}");
-        let srun = srun_words("n1", Some("p"), "job", 12).join(" ");
+        let srun = srun_words("n1", Some("p"), "job", 12, NodePart::Task).join(" ");
         assert!(srun.contains("--unbuffered") && srun.contains("--time=12"), "{srun}");
         assert!(
             srun.ends_with("--job-name=job --nodelist=n1 --partition=p env -u TILEMARK_HOME -u TMPDIR sh"),
             "{srun}"
         );
+        let whole = srun_words("n1", None, "job", 12, NodePart::Whole).join(" ");
+        assert!(whole.contains(" --nodelist=n1 --exclusive --mem=0 env -u "), "{whole}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()];
         assert_eq!(exec_words(&command, "c1", "192.0.2.1", Some("me")), ["a", "me@192.0.2.1-c1"]);
     }

@@ -345,7 +345,10 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
                 "exec = {command:?} names neither {{host}} nor {{address}}: all hosts would be the same one"
             ))
         }
-        (EngineText::Exec, Some(command)) => Ok(Engine::Exec { command: command.clone() }),
+        (EngineText::Exec, Some(command)) => {
+            unbuffered("exec", command)?;
+            Ok(Engine::Exec { command: command.clone() })
+        }
     }
 }
 
@@ -387,6 +390,7 @@ fn exec_of(given: &toml::Value) -> Result<ClientCarrier, String> {
     let words = given.as_array().map(|words| words.iter().map(|word| word.as_str().map(str::to_owned)));
     match words.and_then(Iterator::collect::<Option<Vec<String>>>) {
         Some(command) if command.first().is_some_and(|program| !program.is_empty()) => {
+            unbuffered("client.carrier", &command)?;
             Ok(ClientCarrier::Exec { command })
         }
         _ => Err(format!(
@@ -394,6 +398,18 @@ fn exec_of(given: &toml::Value) -> Result<ClientCarrier, String> {
              such as [\"docker\", \"exec\", \"-i\", \"{{address}}\", \"sh\"]"
         )),
     }
+}
+
+/// Without a flag `srun` holds what is sent back until a line ends, and what is sent here need not end one.
+fn unbuffered(key: &str, command: &[String]) -> Result<(), String> {
+    let is_srun =
+        command.first().and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "srun");
+    if is_srun && !command.iter().any(|word| word == "--unbuffered" || word == "-u") {
+        return Err(format!(
+            "{key} = {command:?}: `srun` without `--unbuffered` holds back what has no line's end, and would hang: add it"
+        ));
+    }
+    Ok(())
 }
 
 fn network_of(text: NetworkText) -> Result<Network, String> {
@@ -547,6 +563,14 @@ mod tests {
             (format!("schema = 1\n{host}"), "engine is missing"),
             (format!("schema = 1\nexec = [\"a\"]\n{}", "[[client]]\nname = \"c1\""), "below [[client]]"),
             (client("carrier = \"telnet\""), "client.carrier = \"telnet\""),
+            (
+                client("carrier = [\"/usr/bin/srun\", \"-w\", \"{host}\", \"sh\"]"),
+                "`srun` without `--unbuffered`",
+            ),
+            (
+                format!("schema = 1\nengine = \"exec\"\nexec = [\"srun\", \"-w{{host}}\", \"sh\"]\n{host}"),
+                "`srun` without `--unbuffered`",
+            ),
             (client("carrier = []"), "client.carrier = []"),
             (client("carrier = [1]"), "client.carrier = [1]"),
             (client("partition = \"p\""), "client.partition"),

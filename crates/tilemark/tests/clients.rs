@@ -243,8 +243,10 @@ fn played_srun(home: &Home, instead: &str) -> String {
         "#!/bin/sh\nwhile case $1 in --*) true;; *) false;; esac; do shift; done\n{}\n",
         instead.replace("MARK", mark.to_str().unwrap()).replace("SHELL", shell.to_str().unwrap())
     );
-    let shell_text =
-        format!("#!/bin/sh\necho \"TMPDIR=$TMPDIR HOME=$TILEMARK_HOME\" >{}\nexec sh\n", mark.display());
+    let shell_text = format!(
+        "#!/bin/sh\necho \"TMPDIR=$TMPDIR HOME=$TILEMARK_HOME JOB=$SLURM_JOB_ID$SLURM_JOBID\" >{}\nexec sh\n",
+        mark.display()
+    );
     for (path, text) in [(folder.join("srun"), srun), (shell, shell_text)] {
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -257,15 +259,15 @@ fn srun_site(home: &Home) -> PathBuf {
 }
 
 #[test]
-fn srun_hands_no_folder_of_this_machine_to_a_client() {
+fn srun_hands_no_folder_of_this_machine_to_a_client_and_begins_a_job_of_its_own() {
     let home = Home::new();
     // The last word is the shell: another takes its place that says what it finds.
     let path = played_srun(&home, "[ \"$6\" = sh ] && exec \"$1\" \"$2\" \"$3\" \"$4\" \"$5\" SHELL");
     let mut doctor = home.command(&["doctor", "--site", srun_site(&home).to_str().unwrap(), "--json"]);
-    doctor.env("PATH", path).env("TMPDIR", temporary(&home));
+    doctor.env("PATH", path).env("TMPDIR", temporary(&home)).env("SLURM_JOB_ID", "7").env("SLURM_JOBID", "7");
     let said = Said::of(&doctor.output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(fs::read_to_string(home.path().join("mark")).unwrap(), "TMPDIR= HOME=\n");
+    assert_eq!(fs::read_to_string(home.path().join("mark")).unwrap(), "TMPDIR= HOME= JOB=\n");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 use tilemark_site::{
     Client, ClientCarrier,
-    carrier::{exec_words, srun_words, ssh_words},
+    carrier::{NodePart, exec_words, srun_words, ssh_words},
 };
 use tilemark_units::{Sha256Hash, printable_line};
 
@@ -24,8 +24,8 @@ const BROUGHT_WITHIN_S: u64 = 120;
 const SSH_ALIVE_EVERY: Duration = Duration::from_secs(3);
 
 /// One line of POSIX shell. It finds a folder from which programs may be run, takes the agent from its input, and removes it at the end,
-/// as the agent does itself at its beginning.
-const SCRIPT: &str = r#"umask 077; d=; for t in "${TMPDIR:-/tmp}" /tmp /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
+/// as the agent does itself at its beginning. A shell whose output is closed gets SIGPIPE: without a trap it ends before it removes anything.
+const SCRIPT: &str = r#"umask 077; d=; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM PIPE; for t in "${TMPDIR:-/tmp}" /tmp /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
 
 /// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
 pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
@@ -33,7 +33,8 @@ pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
     match &client.carrier {
         ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
-            srun_words(&client.name, partition.as_deref(), "tilemark-client", lifetime.as_secs() / 60 + 2)
+            let minutes = lifetime.as_secs() / 60 + 2;
+            srun_words(&client.name, partition.as_deref(), "tilemark-client", minutes, NodePart::Whole)
         }
         ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
     }
@@ -50,17 +51,21 @@ pub(super) fn bring(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let script = SCRIPT
-        .replace("NONCE", nonce)
-        .replace("SECONDS_TO_BRING", &BROUGHT_WITHIN_S.to_string())
-        .replace("BYTES", &agent.len().to_string())
-        .replace("HASH", &Sha256Hash::of(agent).to_string())
-        .replace("LIFETIME", &lifetime.as_secs().to_string());
+    let script = script(agent, lifetime, nonce);
     let broke = |error: io::Error| format!("its stream broke: {error}");
     writeln!(output, "{script}").and_then(|()| output.flush()).map_err(broke)?;
     word(input, nonce, "ready")?;
     output.write_all(agent).and_then(|()| output.flush()).map_err(broke)?;
     word(input, nonce, "starts")
+}
+
+fn script(agent: &[u8], lifetime: Duration, nonce: &str) -> String {
+    SCRIPT
+        .replace("NONCE", nonce)
+        .replace("SECONDS_TO_BRING", &BROUGHT_WITHIN_S.to_string())
+        .replace("BYTES", &agent.len().to_string())
+        .replace("HASH", &Sha256Hash::of(agent).to_string())
+        .replace("LIFETIME", &lifetime.as_secs().to_string())
 }
 
 /// Reads up to a word of the shell's.
@@ -102,6 +107,11 @@ fn word(input: &mut impl BufRead, nonce: &str, wanted: &str) -> Result<(), Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        io::BufReader,
+        path::Path,
+        process::{Child, Command, Stdio},
+    };
 
     fn client(carrier: ClientCarrier) -> Client {
         Client { name: "c1".into(), carrier, address: "192.0.2.1".into(), user: Some("me".into()) }
@@ -113,8 +123,50 @@ mod tests {
         assert!(words(ClientCarrier::Ssh).ends_with("-l me -- 192.0.2.1 sh"));
         let srun = words(ClientCarrier::Srun { partition: Some("p".into()) });
         assert!(srun.contains("--time=12") && srun.contains("--nodelist=c1 --partition=p "), "{srun}");
+        assert!(srun.contains("--exclusive --mem=0 "), "a client has its node: {srun}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()].into();
         assert_eq!(words(ClientCarrier::Exec { command }), "a me@192.0.2.1-c1");
+    }
+
+    /// More than a pipe holds, so that a part of it can be under way.
+    const AGENT: &[u8] = &[b'#'; 256 << 10];
+
+    /// A shell that has its script. Its signals are those of a login: the standard library gives SIGPIPE its default in what it starts.
+    fn shell(folder: &Path) -> Child {
+        let mut shell = Command::new("sh")
+            .env("TMPDIR", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let script = script(AGENT, Duration::from_secs(60), "7");
+        writeln!(shell.stdin.as_mut().unwrap(), "{script}").unwrap();
+        shell
+    }
+
+    #[test]
+    fn a_connection_that_ends_while_the_agent_is_brought_leaves_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = || std::fs::read_dir(folder.path()).unwrap().count();
+        for (cut, sent) in
+            [("after `ready`", 0), ("in mid-transfer", AGENT.len() / 2), ("before `starts`", AGENT.len())]
+        {
+            let mut shell = shell(folder.path());
+            let mut output = BufReader::new(shell.stdout.take().unwrap());
+            word(&mut output, "7", "ready").unwrap();
+            assert_eq!(left(), 1, "{cut}: the agent has another folder");
+            let mut input = shell.stdin.take().unwrap();
+            if sent < AGENT.len() {
+                input.write_all(&AGENT[..sent]).unwrap();
+                drop((output, input));
+            } else {
+                drop(output);
+                input.write_all(AGENT).unwrap();
+            }
+            shell.wait().unwrap();
+            assert_eq!(left(), 0, "{cut}");
+        }
     }
 
     #[test]
