@@ -473,20 +473,21 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+/// The agent of this workspace; nothing where it was not built.
+#[cfg(test)]
+pub(crate) fn agent_of_tests() -> Option<&'static [u8]> {
+    let Some(path) = std::env::var_os("TILEMARK_TEST_AGENT") else {
+        crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
+        return None;
+    };
+    Some(std::fs::read(path).expect("it was built").leak())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::{io::BufRead, path::Path};
-
-    /// The agent of this workspace; nothing where it was not built.
-    fn agent() -> Option<&'static [u8]> {
-        let Some(path) = std::env::var_os("TILEMARK_TEST_AGENT") else {
-            crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
-            return None;
-        };
-        Some(std::fs::read(path).unwrap().leak())
-    }
 
     fn open(words: &[&str]) -> Option<ClientLine> {
         let command = words.iter().map(|&word| word.to_owned()).collect();
@@ -500,7 +501,7 @@ mod tests {
             ClientLine::open(
                 &client,
                 &Brought {
-                    agent: agent()?,
+                    agent: agent_of_tests()?,
                     lifetime: Duration::from_secs(600),
                     network: None,
                     temporary: None,
@@ -523,6 +524,41 @@ mod tests {
         assert_eq!(offsets.iter().filter(holds).count(), 100, "{offsets:?}");
         // All of them hold it, so they have a part in common.
         assert!(offsets.into_iter().map(Some).reduce(|all, one| all?.and(one?)).unwrap().is_some());
+        drop(line);
+        // A way that is slow in one direction only moves the middle of the interval, and one end stays at the truth.
+        let program = std::env::current_exe().unwrap();
+        let relay = format!("{DELAYS}=1 {} --exact {RELAY} 3>&1 >/dev/null", program.display());
+        let slow_there = format!("{{ {relay}; }} | {}", shifted.join(" "));
+        let mut line = open(&["sh", "-c", &slow_there]).unwrap();
+        for _ in 0..3 {
+            let offset = line.clock().unwrap();
+            assert!(offset.least_ns <= truth && truth <= offset.most_ns, "{offset:?}");
+            assert!(offset.most_ns >= truth + DELAY.as_nanos() as i64, "nothing was delayed: {offset:?}");
+        }
+    }
+
+    /// Set where this test program delays one direction of a stream.
+    const DELAYS: &str = "TILEMARK_TEST_DELAYS";
+    const RELAY: &str = "clients::line::tests::relay";
+    const DELAY: Duration = Duration::from_millis(3);
+
+    /// Passes its standard input on, what is small after a while: the agent itself need not take long.
+    #[test]
+    fn relay() {
+        if std::env::var_os(DELAYS).is_none() {
+            return;
+        }
+        // What it prints as a test goes elsewhere.
+        let mut output = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
+        let (mut input, mut buffer) = (io::stdin(), vec![0; 64 << 10]);
+        while let Ok(length @ 1..) = input.read(&mut buffer) {
+            if length < 1024 {
+                thread::sleep(DELAY);
+            }
+            if output.write_all(&buffer[..length]).is_err() {
+                return;
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use super::{Brought, ClientLine, ClientLost};
 use crate::failure::{Failure, FailureCode};
-use std::{cell::RefCell, thread, time::Duration};
-use tilemark_plan::plan::Plan;
+use std::{
+    cell::RefCell,
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_plan::{expect::time_of, plan::Plan};
 use tilemark_site::Client;
 use tilemark_units::Span;
 
@@ -16,6 +20,8 @@ pub(crate) struct Clients {
     /// Carriers are started in the host's network: the run has one of its own, from which nobody is reached.
     brought: Brought,
     pub(crate) seed: u64,
+    /// An agent that is as old begins no further repeat: it could end by itself within it.
+    too_old: Duration,
     slots: RefCell<Vec<Slot>>,
 }
 
@@ -23,34 +29,48 @@ pub(crate) struct Clients {
 #[derive(Default)]
 struct Slot {
     line: Option<ClientLine>,
+    /// When its agent was brought.
+    since: Option<Instant>,
     losses: u32,
     why: String,
+    /// Whether it has reached a guest in this run: then there is a way to them.
+    has_reached_guest: bool,
 }
 
 /// No agent lives longer.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What an agent lives beyond the end of its plan.
+const SPARE: Duration = Duration::from_secs(600);
+/// The same where nobody knows when a search ends.
+const SPARE_OF_SEARCH: Duration = Duration::from_secs(3600);
 
-/// How long an agent may live in a run of this plan: repeats that are discarded are measured again, a search may take longer, and after
-/// each repeat that was disturbed a run may wait so long for a quiet host. It ends long before by itself when its host is gone.
+/// How long an agent may live in a run of this plan: its repeats, as many again that are discarded, and after each repeat that was disturbed
+/// the wait for a quiet host. A search has more repeats than its plan has at first. It ends long before by itself when its host is gone.
 pub(crate) fn lifetime(plan: &Plan, wait_quiet: Option<Span>) -> Duration {
     let expected = plan.expected.time.get();
     let shortest =
         plan.points.iter().map(|point| point.measure.warmup.get() + point.measure.length.get()).min();
-    // A search has more repeats than its plan has at first.
     let in_time = shortest.map_or(0, |shortest| expected.as_secs() / shortest.as_secs().max(1));
     let of_search = plan.search.as_ref().map_or(0, |_| u32::try_from(in_time).unwrap_or(u32::MAX));
     let repeats = of_search.max(plan.passes.len() as u32).max(1);
     let waits = wait_quiet.map_or(Duration::ZERO, |each| each.get().saturating_mul(repeats));
+    let (times, spare) = if plan.search.is_some() { (3, SPARE_OF_SEARCH) } else { (2, SPARE) };
     // A scheduler may refuse a job that asks for much more: waits are counted once.
-    let all = expected.saturating_mul(3).saturating_add(waits);
-    all.saturating_add(Duration::from_secs(3600)).min(LIFETIME_MAX)
+    expected.saturating_mul(times).saturating_add(waits).saturating_add(spare).min(LIFETIME_MAX)
+}
+
+/// From which age on an agent with this lifetime begins no further repeat of a plan.
+pub(crate) fn too_old(plan: &Plan, lifetime: Duration) -> Duration {
+    let longest = plan.points.iter().map(time_of).max().unwrap_or_default();
+    // At least so that not every repeat has one of its own.
+    lifetime.saturating_sub(longest + SPARE / 2).max(lifetime / 2)
 }
 
 impl Clients {
     /// Those of a site file. Nobody is reached yet.
-    pub(crate) fn of(sites: Vec<Client>, brought: Brought, seed: u64) -> Self {
+    pub(crate) fn of(sites: Vec<Client>, brought: Brought, seed: u64, too_old: Duration) -> Self {
         let slots = RefCell::new(sites.iter().map(|_| Slot::default()).collect());
-        Self { sites, brought, seed, slots }
+        Self { sites, brought, seed, too_old, slots }
     }
 
     /// How many there are.
@@ -58,7 +78,7 @@ impl Clients {
         self.sites.len() as u32
     }
 
-    /// Reaches all that are not reached, at the same time.
+    /// Reaches all that are not reached, at the same time. An agent that is too old gets a successor, and no loss is counted.
     ///
     /// # Errors
     /// When one cannot be reached, or was lost twice; the message names it.
@@ -68,6 +88,8 @@ impl Clients {
         if let Some((slot, client)) = lost_twice {
             return Err(lost_for_good(&client.name, &slot.why));
         }
+        let is_too_old = |slot: &&mut Slot| slot.since.is_some_and(|since| since.elapsed() >= self.too_old);
+        end_all(slots.iter_mut().filter(is_too_old).filter_map(|slot| slot.line.take()).collect());
         let brought = &self.brought;
         let lines: Vec<Option<Result<ClientLine, ClientLost>>> = thread::scope(|scope| {
             let open = |(slot, client): (&Slot, &Client)| {
@@ -85,7 +107,7 @@ impl Clients {
         for ((slot, client), line) in slots.iter_mut().zip(&self.sites).zip(lines) {
             match line {
                 None => {}
-                Some(Ok(line)) => slot.line = Some(line),
+                Some(Ok(line)) => (slot.line, slot.since) = (Some(line), Some(Instant::now())),
                 Some(Err(why)) => return Err(not_reached(&client.name, &why)),
             }
         }
@@ -100,6 +122,16 @@ impl Clients {
     /// Gives it back.
     pub(crate) fn give_back(&self, place: u32, line: ClientLine) {
         self.slots.borrow_mut()[place as usize].line = Some(line);
+    }
+
+    /// Whether this one has reached a guest in this run.
+    pub(crate) fn has_reached_guest(&self, place: u32) -> bool {
+        self.slots.borrow()[place as usize].has_reached_guest
+    }
+
+    /// Notes that it has.
+    pub(crate) fn note_reached_guest(&self, place: u32) {
+        self.slots.borrow_mut()[place as usize].has_reached_guest = true;
     }
 
     /// Notes that one was lost.
@@ -145,18 +177,57 @@ fn lost_for_good(name: &str, why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{TILE, ladder, plan_of};
+    use crate::fakes::{TILE, ladder, plan_of, search};
 
     #[test]
     fn an_agent_outlives_every_wait_for_a_quiet_host() {
         let plan = plan_of(TILE, &ladder());
         let wait = Span::from_seconds(600);
         let without = lifetime(&plan, None);
-        assert!(without >= 3 * plan.expected.time.get(), "{without:?}");
         let with = lifetime(&plan, Some(wait));
         assert!(with >= without + wait.get() * plan.passes.len() as u32, "{with:?}");
-        // Not three times as often: a scheduler has limits.
+        // Not more often: a scheduler has limits.
         assert!(with < without + wait.get() * (plan.passes.len() as u32 + 1), "{with:?}");
         assert_eq!(lifetime(&plan, Some(Span::from_seconds(u64::from(u32::MAX)))), LIFETIME_MAX);
+    }
+
+    #[test]
+    fn an_agent_ends_soon_after_its_plan_where_the_end_of_that_is_known() {
+        let plan = plan_of(TILE, &ladder());
+        let expected = plan.expected.time.get();
+        let known = lifetime(&plan, None);
+        assert_eq!(known, 2 * expected + SPARE, "each repeat, once more, and ten minutes");
+        let plan = plan_of(TILE, &search(None));
+        assert_eq!(lifetime(&plan, None), 3 * plan.expected.time.get() + SPARE_OF_SEARCH);
+        // What is left of it is enough for the longest repeat, and more than one repeat has the same agent.
+        for plan in [&plan, &plan_of(TILE, &ladder())] {
+            let (lifetime, longest) = (lifetime(plan, None), plan.points.iter().map(time_of).max().unwrap());
+            let too_old = too_old(plan, lifetime);
+            assert!(lifetime - too_old > longest && too_old > longest, "{too_old:?} of {lifetime:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_too_old_for_another_repeat_has_a_successor_and_counts_as_no_loss() {
+        let Some(agent) = super::super::line::agent_of_tests() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let begun = folder.path().join("begun");
+        let command = ["sh".to_owned(), "-c".to_owned(), format!("echo >>{}; exec sh", begun.display())];
+        let client = Client {
+            name: "c1".to_owned(),
+            carrier: tilemark_site::ClientCarrier::Exec { command: command.into() },
+            address: "c1".to_owned(),
+            user: None,
+        };
+        for (too_old, agents) in [(Duration::from_secs(600), 1), (Duration::ZERO, 4)] {
+            let _ = std::fs::remove_file(&begun);
+            let brought =
+                Brought { agent, lifetime: Duration::from_secs(600), network: None, temporary: None };
+            let clients = Clients::of(vec![client.clone()], brought, 1, too_old);
+            for _ in 0..4 {
+                clients.reach().unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(&begun).unwrap().lines().count(), agents);
+        }
     }
 }

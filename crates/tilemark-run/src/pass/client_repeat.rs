@@ -41,13 +41,15 @@ pub(crate) struct Member {
     job: LoadJob,
     before: ClientDescription,
     figures: ClientFigures,
+    /// Why it reached no guest in this repeat, though it had reached one before: it sends nothing.
+    unreached: Option<String>,
 }
 
 impl Clients {
     /// Shares the loads of a point out, and reads clocks and counters.
     ///
     /// # Errors
-    /// When a client cannot be reached or reaches no guest, or was lost twice.
+    /// When a client cannot be reached, reaches no guest and never did, or was lost twice.
     pub(crate) fn of_repeat(
         &self,
         point: &Point,
@@ -64,8 +66,13 @@ impl Clients {
                     (1..).zip(&shares).filter(|(_, of)| **of == place).map(|(tile, _)| tile).collect();
                 let Some(job) = client_job(point, block, &tiles, ports) else { continue };
                 let line = self.take(place).expect("all are reached, or this has ended above");
-                match Member::ready(place, line, tiles, job, point)? {
-                    Ok(member) => repeat.members.push(member),
+                match Member::ready(place, line, tiles, job, point, self.has_reached_guest(place))? {
+                    Ok(member) => {
+                        if member.unreached.is_none() {
+                            self.note_reached_guest(place);
+                        }
+                        repeat.members.push(member);
+                    }
                     Err(why) => {
                         lost = Some((place, why));
                         break;
@@ -88,6 +95,7 @@ impl Member {
         tiles: Vec<u32>,
         mut job: LoadJob,
         point: &Point,
+        has_reached_guest: bool,
     ) -> Result<Result<Self, ClientLost>, Failure> {
         let Some(target) = job.streams.first().map(|stream| stream.target) else {
             return Ok(Err(ClientLost("it has nothing to send".to_owned())));
@@ -98,9 +106,11 @@ impl Member {
         };
         let probed = match line.probe(target, PROBES) {
             Err(lost) => return Ok(Err(lost)),
-            Ok(Err(why)) => return Err(no_way(line.name(), point, target, &why)),
-            Ok(Ok(time)) => time,
+            // From the first connection on there is a way, and what is missing is a service.
+            Ok(Err(why)) if !has_reached_guest => return Err(no_way(line.name(), point, target, &why)),
+            Ok(probed) => probed,
         };
+        let unreached = probed.as_ref().err().map(|why| unreached(line.name(), point, target, why));
         let mut read = || Ok((line.describe(towards)?, line.clock()?));
         let (before, clock) = match read() {
             Err(lost) => return Ok(Err(lost)),
@@ -116,10 +126,10 @@ impl Member {
             same_machine: boot_id().is_ok_and(|ours| ours.trim() == before.boot_id),
             clock_before: clock,
             line_mbit_per_s: line_mbit_per_s.map(f64::from),
-            idle_round_trip_ms: Some(probed.as_secs_f64() * 1e3),
+            idle_round_trip_ms: probed.ok().map(|time| time.as_secs_f64() * 1e3),
             ..ClientFigures::default()
         };
-        Ok(Ok(Self { place, line, job, before, figures }))
+        Ok(Ok(Self { place, line, job, before, figures, unreached }))
     }
 
     /// Its place in the site file, its stream and its job.
@@ -159,8 +169,7 @@ impl Member {
 }
 
 fn no_way(name: &str, point: &Point, target: std::net::SocketAddr, why: &str) -> Failure {
-    let guest = point.guests.iter().find(|guest| std::net::IpAddr::V4(guest.address) == target.ip());
-    let guest = guest.map_or("a guest", |guest| guest.name.as_str());
+    let guest = name_of(point, target);
     Failure::new(
         FailureCode::HostUnfit,
         format!("client `{name}` does not reach {guest} at {target}: {why}"),
@@ -168,10 +177,20 @@ fn no_way(name: &str, point: &Point, target: std::net::SocketAddr, why: &str) ->
     )
 }
 
+fn unreached(name: &str, point: &Point, target: std::net::SocketAddr, why: &str) -> String {
+    let guest = name_of(point, target);
+    format!("client {name} did not reach {guest} at {target} in this repeat, and sent nothing: {why}")
+}
+
+fn name_of(point: &Point, target: std::net::SocketAddr) -> &str {
+    let guest = point.guests.iter().find(|guest| std::net::IpAddr::V4(guest.address) == target.ip());
+    guest.map_or("a guest", |guest| guest.name.as_str())
+}
+
 impl RepeatClients<'_> {
     /// Each client that sends something.
-    pub(crate) fn members(&mut self) -> &mut [Member] {
-        &mut self.members
+    pub(crate) fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.members.iter_mut().filter(|member| member.unreached.is_none())
     }
 
     /// How long after the last one is ready all begin.
@@ -206,6 +225,13 @@ impl RepeatClients<'_> {
                 (of_client.workers, of_client.real_time) = (Some(sender.workers), Some(sender.real_time));
             }
             match after {
+                // Its agent is well, and begins the next repeat.
+                Ok(()) if member.unreached.is_some() => {
+                    reports.forget_client(member.place, point, &of_client.tiles);
+                    of_client.lost = member.unreached;
+                    incidents.extend(of_client.lost.iter().map(|what| unproven(what.clone())));
+                    self.clients.give_back(member.place, member.line);
+                }
                 Ok(()) if !known.contains(&member.place) => {
                     of_client.busy = reports.client_busy(member.place);
                     of_client.loads = reports.loads_of_client(point, &of_client.tiles)?;
@@ -224,11 +250,7 @@ impl RepeatClients<'_> {
                     self.clients.note_loss(member.place, &why);
                     over.push(member.line);
                     if !known.contains(&member.place) {
-                        incidents.push(Incident {
-                            kind: IncidentKind::Unproven,
-                            what: lost(&of_client.name, &why),
-                            guest: None,
-                        });
+                        incidents.push(unproven(lost(&of_client.name, &why)));
                     }
                     of_client.lost = Some(why);
                 }
@@ -252,6 +274,10 @@ impl Drop for RepeatClients<'_> {
     }
 }
 
+fn unproven(what: String) -> Incident {
+    Incident { kind: IncidentKind::Unproven, what, guest: None }
+}
+
 /// The words of a client that was lost.
 pub(crate) fn lost(name: &str, why: &str) -> String {
     format!("client {name} was lost: {why}")
@@ -271,4 +297,70 @@ pub(crate) fn by_clock(at: Instant, offset: ClockOffset) -> u64 {
 pub(crate) fn begin_at(line: &ClientLine, at: Instant, offset: ClockOffset) {
     // One that does not hear it is found to be gone when it is listened to.
     let _ = line.send(&Request::BeginLoadAt(by_clock(at, offset)));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        clients::{Brought, agent_of_tests},
+        fakes::{TILE, ladder, plan_of},
+    };
+    use std::net::{Ipv4Addr, TcpListener};
+    use tilemark_site::{Client, ClientCarrier};
+
+    fn clients(agent: &'static [u8]) -> Clients {
+        let lifetime = Duration::from_secs(600);
+        let brought = Brought { agent, lifetime, network: None, temporary: None };
+        let carrier = ClientCarrier::Exec { command: vec!["sh".to_owned()] };
+        let client = Client { name: "c1".to_owned(), carrier, address: "c1".to_owned(), user: None };
+        Clients::of(vec![client], brought, 1, lifetime)
+    }
+
+    /// A point whose web load comes from clients, and whose guest is this machine.
+    fn point_here() -> Point {
+        let mut point = plan_of(TILE, &ladder()).points.swap_remove(0);
+        point.loads.iter_mut().for_each(|load| load.from_clients = true);
+        point.guests.iter_mut().for_each(|guest| guest.address = Ipv4Addr::LOCALHOST);
+        point
+    }
+
+    #[test]
+    fn a_service_that_ends_before_a_repeat_costs_that_repeat_and_no_client() {
+        let Some(agent) = agent_of_tests() else { return };
+        let (clients, point) = (clients(agent), point_here());
+        let mut listener = Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        let address = listener.as_ref().unwrap().local_addr().unwrap();
+        let ports = vec![vec![address.port(); 4]; point.guests.len()];
+        // Four times: a client that was lost twice would end the run.
+        for is_there in [true, false, false, false, true] {
+            listener =
+                is_there.then(|| listener.take().or_else(|| TcpListener::bind(address).ok())).flatten();
+            let mut repeat = clients.of_repeat(&point, 1, &ports).unwrap();
+            assert_eq!(repeat.members().count(), usize::from(is_there), "who sends");
+            let (figures, incidents) = repeat.finish(&point, &mut LoadReports::default(), &[]).unwrap();
+            assert_eq!(figures[0].idle_round_trip_ms.is_some(), is_there);
+            if is_there {
+                assert_eq!((incidents, &figures[0].lost), (Vec::new(), &None));
+                continue;
+            }
+            let [Incident { kind: IncidentKind::Unproven, what, guest: None }] = &incidents[..] else {
+                panic!("{incidents:?}")
+            };
+            assert!(what.starts_with("client c1 did not reach ") && what.contains("refused"), "{what}");
+            assert_eq!(figures[0].lost.as_ref(), Some(what));
+        }
+    }
+
+    #[test]
+    fn a_client_that_never_reached_a_guest_has_no_way_to_them() {
+        let Some(agent) = agent_of_tests() else { return };
+        let (clients, point) = (clients(agent), point_here());
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let ports = vec![vec![port; 4]; point.guests.len()];
+        let Err(failure) = clients.of_repeat(&point, 1, &ports) else { panic!("there is a way") };
+        assert_eq!(failure.code, FailureCode::HostUnfit);
+        assert!(failure.message.contains("client `c1` does not reach "), "{failure:?}");
+    }
 }

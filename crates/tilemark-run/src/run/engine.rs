@@ -42,7 +42,8 @@ pub(crate) fn run(
         let network = keeper.map(|keeper| host_proc().join(keeper.to_string()).join("ns/net"));
         let lifetime = reach::lifetime(&job.plan, job.wait_quiet);
         let brought = Brought { agent: program.agent, lifetime, network, temporary: Some(folders.memory()) };
-        Clients::of(site.clients.clone(), brought, job.plan.seed)
+        let too_old = reach::too_old(&job.plan, lifetime);
+        Clients::of(site.clients.clone(), brought, job.plan.seed, too_old)
     });
     let world = RealWorld::new(program, folders, cgroup, job.plan.host.own_bridge.as_ref())?
         .with_hooks(hooks)
