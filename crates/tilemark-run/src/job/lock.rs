@@ -36,12 +36,29 @@ const FOLDER_VARIABLE: &str = "TILEMARK_LOCK_FOLDER";
 /// Where the host's lock is.
 const FOLDER: &str = "/run/tilemark";
 
+/// Why a lock was not taken.
+#[derive(Debug)]
+pub enum NotTaken {
+    /// Another run, or command, holds it.
+    Held(Failure),
+    /// It cannot be made.
+    CannotLock(Failure),
+}
+
+impl From<NotTaken> for Failure {
+    fn from(not_taken: NotTaken) -> Self {
+        match not_taken {
+            NotTaken::Held(failure) | NotTaken::CannotLock(failure) => failure,
+        }
+    }
+}
+
 /// Takes the home's lock and the host's for the measured run `id`. They are released when the last copies of the descriptors
 /// close: the keeper has some, so that a killed command does not let a second run in before the first is gone.
 ///
 /// # Errors
 /// When another run is under way, in this home or another, or a lock cannot be made.
-pub fn take_for_run(states: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+pub fn take_for_run(states: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, NotTaken> {
     take_both(states, &host_folder(), id, when_busy)
 }
 
@@ -51,7 +68,7 @@ pub(crate) fn host_folder() -> PathBuf {
     folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }
 
-fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, NotTaken> {
     let of_home = take(states, id, when_busy)?;
     let remedy = "check that it can be written, as root can on every usual host";
     let holder = Holder { id, home: Some(states) };
@@ -63,7 +80,7 @@ fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Resul
 ///
 /// # Errors
 /// When a run is under way in it, or the lock cannot be made.
-pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failure> {
+pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, NotTaken> {
     take_in(
         states,
         Holder { id, home: None },
@@ -100,12 +117,13 @@ fn command(id: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(own, _)| *own == id).map(|(_, command)| *command)
 }
 
-fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
+fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str) -> Result<File, NotTaken> {
     let path = folder.join("lock");
     let failed = |error| {
         let message = format!("cannot lock {}", path.display());
-        place_distrusted(&error)
-            .unwrap_or_else(|| Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy))
+        let failure = place_distrusted(&error)
+            .unwrap_or_else(|| Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy));
+        NotTaken::CannotLock(failure)
     };
     make_private_folder(folder).map_err(failed)?;
     let mut file = open_private(&path).map_err(failed)?;
@@ -116,7 +134,7 @@ fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str)
             Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !interrupted() => {
                 thread::sleep(BETWEEN_TRIES);
             }
-            Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy, holder.id)),
+            Err(Errno::WOULDBLOCK) => return Err(NotTaken::Held(busy(&mut file, when_busy, holder.id))),
             Err(error) => return Err(failed(error.into())),
         }
     }
@@ -128,11 +146,6 @@ fn take_in(folder: &Path, holder: Holder<'_>, when_busy: WhenBusy, remedy: &str)
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 const UNDER_WAY: &str = "is under way on this host";
-
-/// Whether it is another run that holds the lock, and not the lock that cannot be made.
-pub fn is_held(failure: &Failure) -> bool {
-    failure.message.ends_with(UNDER_WAY)
-}
 
 fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
     let mut holder = String::new();
@@ -168,11 +181,23 @@ fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn held<T: fmt::Debug>(taken: Result<T, NotTaken>) -> Failure {
+        let Err(NotTaken::Held(failure)) = taken else { panic!("{taken:?}") };
+        failure
+    }
+
+    #[track_caller]
+    fn cannot_lock<T: fmt::Debug>(taken: Result<T, NotTaken>) -> Failure {
+        let Err(NotTaken::CannotLock(failure)) = taken else { panic!("{taken:?}") };
+        failure
+    }
+
     #[test]
     fn a_second_run_is_told_the_name_of_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let first = take(folder.path(), "first", WhenBusy::Stop).unwrap();
-        let failure = take(folder.path(), "second", WhenBusy::Stop).unwrap_err();
+        let failure = held(take(folder.path(), "second", WhenBusy::Stop));
         assert_eq!(failure.message, "the run first is under way on this host");
         assert_eq!(failure.code.exit_code(), 3);
         drop(first);
@@ -184,10 +209,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
         let _first = take_both(&one, &host, "host-apply", WhenBusy::Stop).unwrap();
-        let failure = take_both(&one, &host, "host-restore", WhenBusy::Stop).unwrap_err();
+        let failure = held(take_both(&one, &host, "host-restore", WhenBusy::Stop));
         assert_eq!(failure.message, "`tilemark host apply` is under way on this host");
         assert!(!failure.remedy.contains("--wait"), "{failure:?}");
-        let failure = take_both(&other, &host, "a-run", WhenBusy::Stop).unwrap_err();
+        let failure = held(take_both(&other, &host, "a-run", WhenBusy::Stop));
         let named = format!("`tilemark host apply` of {} is under way on this host", one.display());
         assert_eq!(failure.message, named);
         assert!(failure.remedy.contains("--wait"), "{failure:?}");
@@ -198,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
         let first = take_both(&one, &host, "first", WhenBusy::Stop).unwrap();
-        let failure = take_both(&other, &host, "second", WhenBusy::Stop).unwrap_err();
+        let failure = held(take_both(&other, &host, "second", WhenBusy::Stop));
         assert_eq!(failure.message, format!("the run first of {} is under way on this host", one.display()));
         assert_eq!(failure.code.exit_code(), 3);
         // What was refused holds nothing.
@@ -215,12 +240,12 @@ mod tests {
         let states = folder.path().join("states");
         std::fs::create_dir(&states).unwrap();
         std::os::unix::fs::symlink(&precious, states.join("lock")).unwrap();
-        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        let failure = cannot_lock(take(&states, "run", WhenBusy::Stop));
         assert!(failure.message.contains("states/lock is neither"), "{failure:?}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
         std::fs::remove_file(states.join("lock")).unwrap();
         std::fs::set_permissions(&states, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        let failure = cannot_lock(take(&states, "run", WhenBusy::Stop));
         assert!(failure.remedy.contains("chmod -R go-w"), "{failure:?}");
         assert!(!states.join("lock").exists());
     }
@@ -237,7 +262,7 @@ mod tests {
             waiting.join().unwrap()
         });
         let _second = waiting.unwrap();
-        let failure = take(folder.path(), "third", WhenBusy::Stop).unwrap_err();
+        let failure = held(take(folder.path(), "third", WhenBusy::Stop));
         assert_eq!(failure.message, "the run second is under way on this host");
     }
 }

@@ -151,7 +151,7 @@ fn half_applied(
                 Ok(Some(applied)) => format!("the profile `{}`, which is applied in part", applied.profile),
                 Err(error) => error.in_a_line(),
             };
-            not_looked_at.push(format!("{what}: {}", busy.message));
+            not_looked_at.push(format!("{what}: {}", Failure::from(busy).message));
             return Ok(Vec::new());
         }
     };

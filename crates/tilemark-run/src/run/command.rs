@@ -4,7 +4,7 @@ use crate::{
     failure::{Failure, FailureCode, place_failed, state_failed},
     image::build::obtain,
     job::command::{self, Afterwards, FinishedJob, do_job, other_job_done},
-    job::lock::{self, WhenBusy},
+    job::lock::{self, NotTaken, WhenBusy},
     job::quiet,
     job::read_back::Found,
     job::resources,
@@ -279,8 +279,8 @@ fn locks_with_room(
         Some(WhenBusy::Wait) => {
             let locks = match take_as(WhenBusy::Stop) {
                 Ok(locks) => Some(locks),
-                Err(failure) if !lock::is_held(&failure) => return Err(failure),
-                Err(busy) => {
+                Err(failure @ NotTaken::CannotLock(_)) => return Err(failure.into()),
+                Err(NotTaken::Held(busy)) => {
                     listener.note(&format!("waiting: {}", busy.message));
                     take()?
                 }
