@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_netlink::{BridgeFacts, Netlink};
-use tilemark_plan::{own_bridge::OwnBridge, plan::MacAddress};
+use tilemark_plan::{own_bridge::OwnBridge, parse::GUESTS_MAX, plan::MacAddress};
 use tilemark_sys::{namespace::join_network, packet::ArpSocket};
 
 /// What a packet of a guest has at most, in bytes.
@@ -20,6 +20,9 @@ const MTU_MIN: u32 = 1500;
 /// takes far less than a millisecond.
 const ROUNDS: u32 = 3;
 const EACH: Duration = Duration::from_millis(200);
+/// Each question goes to every port of the network: so many at once, then a pause.
+const AT_ONCE: usize = 64;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What the user's site says of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +35,8 @@ pub struct WantedBridge {
     pub last: Ipv4Addr,
 }
 
-/// Looks whether guests can be joined to a bridge: what it is, and whether the addresses are of its network. Sends nothing.
+/// Looks whether guests can be joined to a bridge: what it is, and whether the addresses are of its network. Sends nothing. What it returns
+/// has no more addresses than a run can use.
 ///
 /// # Errors
 /// Names what is wrong, and what to do.
@@ -69,7 +73,16 @@ pub fn look_at(wanted: &WantedBridge) -> Result<OwnBridge, GuestError> {
             "leave it out of the range".to_owned(),
         ));
     }
-    Ok(OwnBridge { bridge: bridge.clone(), first: *first, last: *last, prefix })
+    let mut own = OwnBridge { bridge: bridge.clone(), first: *first, last: *last, prefix };
+    own.keep_addresses_of(GUESTS_MAX);
+    Ok(own)
+}
+
+/// The first address of a bridge's own; nothing where it has none, or there is no such device.
+pub fn address_of(bridge: &str) -> Option<Ipv4Addr> {
+    let mut netlink = Netlink::open().ok()?;
+    let index = netlink.link(bridge).ok()?.index;
+    netlink.addresses().ok()?.into_iter().find_map(|(of, address, _)| (of == index).then_some(address))
 }
 
 fn check_state(bridge: &str, facts: &BridgeFacts) -> Result<(), GuestError> {
@@ -163,22 +176,33 @@ fn answers(
     let socket = ArpSocket::open(index)?;
     let mut found = BTreeMap::new();
     for _ in 0..ROUNDS {
-        for address in wanted {
-            socket.send(&question(own_mac, *address))?;
+        for some in wanted.chunks(AT_ONCE) {
+            some.iter().try_for_each(|address| socket.send(&question(own_mac, *address)))?;
+            hear(&socket, own_mac, wanted, PAUSE, &mut found)?;
         }
-        let until = Instant::now() + EACH;
-        let mut frame = [0; 64];
-        while let Some(length) = socket.receive(&mut frame, until)? {
-            let heard = has_address(&frame[..length], own_mac);
-            if let Some((address, mac)) = heard.filter(|(address, _)| wanted.contains(address)) {
-                found.insert(address, mac);
-            }
-        }
+        hear(&socket, own_mac, wanted, EACH, &mut found)?;
         if !found.is_empty() {
             break;
         }
     }
     Ok(found)
+}
+
+/// Notes for so long who has one of these addresses.
+fn hear(
+    socket: &ArpSocket,
+    own_mac: [u8; 6],
+    wanted: &[Ipv4Addr],
+    within: Duration,
+    found: &mut BTreeMap<Ipv4Addr, [u8; 6]>,
+) -> std::io::Result<()> {
+    let until = Instant::now() + within;
+    let mut frame = [0; 64];
+    while let Some(length) = socket.receive(&mut frame, until)? {
+        let heard = has_address(&frame[..length], own_mac);
+        found.extend(heard.filter(|(address, _)| wanted.contains(address)));
+    }
+    Ok(())
 }
 
 /// A question of ARP from nobody's address, as RFC 5227 wants it of a probe: no neighbour's table is changed by it.

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_guests::{
-    BRIDGE, GuestError, RunNetwork, Uplink,
+    BRIDGE, GUESTS_MAX, GuestError, RunNetwork, Uplink,
     own_bridge::{WantedBridge, look_at, refuse_addresses_in_use},
     uplink_name,
 };
@@ -543,6 +543,32 @@ fn an_address_that_is_in_use_is_refused_and_a_run_holds_its_own() {
         host.ask(CLIENT, own.guest_address(4));
         let found = in_use(&host, &own).unwrap();
         assert!(found.starts_with("192.0.2.65 (and 4 more)"), "{found}");
+    });
+}
+
+#[test]
+fn no_more_addresses_are_asked_for_than_a_run_has_guests() {
+    in_namespaces("no_more_addresses_are_asked_for_than_a_run_has_guests", |_| {
+        let host = Host::new();
+        let own = host.there(|| {
+            let mut netlink = Netlink::open().unwrap();
+            let bridge = netlink.link("br0").unwrap();
+            netlink.add_address(&bridge, "198.18.0.1".parse().unwrap(), 16).unwrap();
+            let [first, last] = ["198.18.1.0", "198.18.255.0"].map(|address| address.parse().unwrap());
+            look_at(&WantedBridge { bridge: "br0".to_owned(), first, last }).unwrap()
+        });
+        assert_eq!((own.guests_max(), own.last), (GUESTS_MAX, "198.18.4.232".parse().unwrap()));
+        let mut asked = 0;
+        thread::scope(|scope| {
+            let probe = scope.spawn(|| in_use(&host, &own));
+            while !probe.is_finished() {
+                let frame = next_frame(&host.outside, Duration::from_millis(10));
+                asked += u32::from(frame.is_some_and(|frame| frame[12..14] == [8, 6]));
+            }
+            assert_eq!(probe.join().unwrap(), None);
+        });
+        // Three times for each guest's address and for the run's own. One that did not come through is no mistake.
+        assert!((1..=3 * (GUESTS_MAX + 1)).contains(&asked), "{asked} questions");
     });
 }
 

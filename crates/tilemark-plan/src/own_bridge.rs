@@ -42,6 +42,11 @@ impl OwnBridge {
         Ipv4Addr::from(u32::from(self.first).saturating_add(1).saturating_add(index))
     }
 
+    /// Ends the range at the last address of so many guests.
+    pub fn keep_addresses_of(&mut self, guests: u32) {
+        self.last = self.last.min(u32::from(self.first).saturating_add(guests).into());
+    }
+
     /// The hardware address that belongs to an address: two runs of one network cannot have the same.
     pub fn mac_of(address: Ipv4Addr) -> MacAddress {
         let ([m0, m1], [a, b, c, d]) = (MAC_START, address.octets());
@@ -63,8 +68,7 @@ impl Plan {
         });
         let guests = points.chain(searched).max().unwrap_or(0);
         if let Some(own) = &mut self.host.own_bridge {
-            let needed = u32::from(own.first).saturating_add(guests);
-            own.last = own.last.min(needed.into());
+            own.keep_addresses_of(guests);
         }
     }
 }

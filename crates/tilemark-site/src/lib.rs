@@ -57,7 +57,7 @@ const NAME_BYTES_MAX: usize = 253;
 const CLIENTS_MAX: usize = 64;
 /// The longest name of a network device: `IFNAMSIZ` of linux/if.h, without its end.
 const DEVICE_NAME_BYTES_MAX: usize = 15;
-/// A bridge has at most so many ports; no run has more guests.
+/// Of a network with a prefix of 16 bits. A run uses as many as it has guests, and one more; the others are never asked for.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// How work reaches the hosts.

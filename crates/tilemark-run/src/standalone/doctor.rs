@@ -10,7 +10,7 @@ use tilemark_host::{
     LiveHost,
     doctor::{self, Finding, Severity, Style},
 };
-use tilemark_plan::facts::HostFacts;
+use tilemark_plan::{facts::HostFacts, own_bridge::OwnBridge};
 use tilemark_units::counted;
 
 /// The finding about a bridge of the user's own.
@@ -67,7 +67,6 @@ fn filtered_bridge(filtered: Filtered) -> Finding {
 
 /// Whether guests can be joined to the bridge, in words. Only root can ask whether its addresses are in use.
 fn own_bridge(wanted: &WantedBridge) -> Result<(String, Option<Filtered>), Box<Finding>> {
-    let WantedBridge { bridge, first, last } = wanted;
     let is_root = rustix::process::geteuid().is_root();
     let looked = look_at(wanted).and_then(|own| {
         if is_root {
@@ -78,6 +77,7 @@ fn own_bridge(wanted: &WantedBridge) -> Result<(String, Option<Filtered>), Box<F
     let asked = if is_root { "no address is in use" } else { "run as root to check whether they are in use" };
     looked
         .map(|own| {
+            let OwnBridge { bridge, first, last, .. } = &own;
             let guests = counted(own.guests_max(), "guest");
             let said = format!(
                 "{guests} can be joined to the bridge {bridge}, with addresses of {first} to {last}: {asked}"
