@@ -6,8 +6,10 @@ use crate::{
     job::state_folder::boot_id,
     program::Program,
 };
+use rustix::io::Errno;
 use serde::Serialize;
-use std::{fmt::Write as _, thread, time::Duration};
+use std::{fmt::Write as _, net::Ipv4Addr, thread, time::Duration};
+use tilemark_guests::own_bridge;
 use tilemark_site::{Client, Site};
 
 /// An agent that is only asked is gone after so long in any case.
@@ -32,13 +34,19 @@ pub struct ClientLook {
     pub device: Option<String>,
     /// Line rate of it, in Mbit/s; null where it has none.
     pub line_mbit_per_s: Option<u32>,
+    /// Why the bridge of the site file did not answer it at its own address; null where it did, or has none. A firewall of this host may be the
+    /// reason, so it is no problem by itself.
+    pub no_way: Option<String>,
     /// Whether it is this very machine, by the kernel's boot id.
     pub same_machine: bool,
 }
 
 /// Looks at all clients of a site at the same time. Their agents are gone afterwards.
 pub fn look(program: &Program, site: &Site) -> Vec<ClientLook> {
-    let towards = site.network.as_ref().map(|network| network.first);
+    let towards = Towards {
+        guests: site.network.as_ref().map(|network| network.first),
+        bridge: site.network.as_ref().and_then(|network| own_bridge::address_of(&network.bridge)),
+    };
     thread::scope(|scope| {
         let look = |client: &'_ Client| {
             let client = client.clone();
@@ -56,15 +64,32 @@ pub fn look(program: &Program, site: &Site) -> Vec<ClientLook> {
     })
 }
 
-fn look_at(
-    agent: &'static [u8],
-    client: &Client,
-    towards: Option<std::net::Ipv4Addr>,
-) -> Result<ClientLook, ClientLost> {
+/// What clients are to reach.
+#[derive(Debug, Clone, Copy)]
+struct Towards {
+    /// The first address of guests.
+    guests: Option<Ipv4Addr>,
+    /// The bridge's own address.
+    bridge: Option<Ipv4Addr>,
+}
+
+/// A port that nobody listens on (discard, RFC 863): where there is a way, the host refuses.
+const NOBODYS_PORT: u16 = 9;
+
+/// Why there seems to be no way to the bridge.
+fn no_way(line: &mut ClientLine, bridge: Ipv4Addr) -> Result<Option<String>, ClientLost> {
+    let probed = line.probe((bridge, NOBODYS_PORT).into(), 1)?;
+    // The agent says it in the words of the standard library, which end with the number.
+    let refused = format!("(os error {})", Errno::CONNREFUSED.raw_os_error());
+    Ok(probed.err().filter(|why| !why.ends_with(&refused)).map(|why| format!("{bridge}: {why}")))
+}
+
+fn look_at(agent: &'static [u8], client: &Client, towards: Towards) -> Result<ClientLook, ClientLost> {
     let mut line =
         ClientLine::open(client, &Brought { agent, lifetime: LIFETIME, network: None, temporary: None })?;
     let clock = line.clock()?;
-    let described = line.describe(towards)?;
+    let described = line.describe(towards.guests)?;
+    let no_way = towards.bridge.map_or(Ok(None), |bridge| no_way(&mut line, bridge))?;
     let half = clock.most_ns.saturating_sub(clock.least_ns) as f64 / 2e6;
     Ok(ClientLook {
         name: client.name.clone(),
@@ -75,6 +100,7 @@ fn look_at(
         idle_round_trip_ms: Some(line.round_trip_median().as_secs_f64() * 1e3),
         line_mbit_per_s: described.device.as_ref().and_then(|device| device.mbit_per_s),
         device: described.device.map(|device| device.name),
+        no_way,
         same_machine: boot_id().is_ok_and(|ours| ours.trim() == described.boot_id),
     })
 }
@@ -122,6 +148,9 @@ fn line(client: &ClientLook) -> String {
         Some(rate) => format!("{device} with {rate} Mbit/s"),
         None => format!("{device}, line rate unknown"),
     }));
+    words.extend(client.no_way.as_ref().map(|why| {
+        format!("no way to the bridge was found ({why}), unless a firewall of this host is the reason")
+    }));
     if client.same_machine {
         words.push("it is this very machine, so it takes processors from the guests".to_owned());
     }
@@ -131,6 +160,22 @@ fn line(client: &ClientLook) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_site::ClientCarrier;
+
+    #[test]
+    fn a_bridge_that_refuses_shows_a_way_and_one_that_is_not_reached_is_named() {
+        let Some(agent) = super::super::agent_of_tests() else { return };
+        let carrier = ClientCarrier::Exec { command: vec!["sh".to_owned()] };
+        let client = Client { name: "c1".to_owned(), carrier, address: "c1".to_owned(), user: None };
+        let no_way_to = |bridge: Ipv4Addr| {
+            let looked = look_at(agent, &client, Towards { guests: None, bridge: Some(bridge) });
+            looked.unwrap_or_else(|lost| panic!("{lost}")).no_way
+        };
+        assert_eq!(no_way_to(Ipv4Addr::LOCALHOST), None);
+        // No packet leaves for it.
+        let why = no_way_to(Ipv4Addr::BROADCAST).expect("nobody is there");
+        assert!(why.starts_with("255.255.255.255: "), "{why}");
+    }
 
     #[test]
     fn a_client_that_cannot_be_used_is_named_with_the_reason() {
@@ -143,6 +188,15 @@ mod tests {
             line_mbit_per_s: Some(10_000),
             ..ClientLook::default()
         };
+        let astray = ClientLook {
+            name: "c3".into(),
+            no_way: Some("192.0.2.1: connection timed out".into()),
+            ..ClientLook::default()
+        };
+        assert_eq!(
+            line(&astray),
+            "c3: its agent ran, no way to the bridge was found (192.0.2.1: connection timed out), unless a firewall of this host is the reason"
+        );
         let unfit =
             ClientLook { name: "c2".into(), problem: Some("no route".into()), ..ClientLook::default() };
         assert_eq!(

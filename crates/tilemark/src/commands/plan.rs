@@ -15,7 +15,6 @@ use tilemark_run::{
     plan::text,
     run::compare::Tolerance,
 };
-use tilemark_site::Site;
 
 /// Prints what would be done, or the reason why it cannot be.
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
@@ -52,29 +51,30 @@ fn show(
     match planned {
         Err(failure) => screen::fail(&failure, form),
         Ok((prepared, looked)) => {
+            let clients = match form {
+                Form::Text if as_resolved => None,
+                _ => prepared.site.as_ref().map(|site| look::look(&PROGRAM, site)),
+            };
             match form {
-                Form::Json => screen::print_json(&prepared.plan),
+                Form::Json => match &clients {
+                    Some(clients) => screen::print_json(&look::with_clients(&prepared.plan, clients)),
+                    None => screen::print_json(&prepared.plan),
+                },
                 Form::Text if as_resolved => match resolved(&prepared) {
                     Ok(text) => screen::print_text(&text),
                     Err(failure) => return screen::fail(&failure, form),
                 },
                 Form::Text => {
                     screen::print_text(&text::of(&prepared, &looked));
-                    if let Some(failure) = prepared.site.as_ref().and_then(clients) {
-                        return screen::fail(&failure, form);
+                    if let Some(clients) = &clients {
+                        screen::print_text(&format!("\nClients: {}", look::text(clients)));
                     }
                 }
             }
-            ExitCode::SUCCESS
+            let unusable = clients.as_deref().and_then(look::unusable);
+            unusable.map_or(ExitCode::SUCCESS, |failure| screen::fail(&failure, Form::Text))
         }
     }
-}
-
-/// Looks at the client machines and prints what is found; those that cannot be used are a failure.
-fn clients(site: &Site) -> Option<Failure> {
-    let looked = look::look(&PROGRAM, site);
-    screen::print_text(&format!("\nClients: {}", look::text(&looked)));
-    look::unusable(&looked)
 }
 
 /// What further repeats would do depends on what the record's repeats show.
