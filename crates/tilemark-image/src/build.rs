@@ -1,9 +1,10 @@
 //! Builds an image in a folder aside: packages, kernel, modules, root file system, lock.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tilemark_sys::files::{OPEN_FOLDER, make_folder};
+use tilemark_sys::files::{OPEN_FOLDER, PRIVATE_FOLDER, make_folder};
 use tilemark_units::Sha256Hash;
 
 use crate::bootstrap::{Bootstrapped, EPOCH, bootstrap};
@@ -78,13 +79,26 @@ fn check_path(path: &Path) -> Result<()> {
 pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Progress) -> Result<Built> {
     progress.step(Step::Packages);
     let bootstrapped = bootstrap(spec, build, progress)?;
+    make_image(spec, &bootstrapped, build, progress)
+}
+
+/// The image, once its packages are installed. No other user of the host has a way into the folder from here on: the tree in it has
+/// set-user-ID programs, and whatever the specification adds.
+fn make_image(
+    spec: &ImageSpec,
+    bootstrapped: &Bootstrapped,
+    build: &Path,
+    progress: &mut dyn Progress,
+) -> Result<Built> {
+    let closed = fs::Permissions::from_mode(PRIVATE_FOLDER);
+    fs::set_permissions(build, closed).map_err(ImageError::io("close to others", build))?;
     let tree = Tree::new(bootstrapped.tree.clone())?;
     tree.clean()?;
 
     let folder = build.join("image");
     make_folder(&folder, OPEN_FOLDER).map_err(ImageError::io("create", &folder))?;
     progress.step(Step::Kernel);
-    let kernel = add_kernel(spec, &bootstrapped, build, &folder, &tree, progress)?;
+    let kernel = add_kernel(spec, bootstrapped, build, &folder, &tree, progress)?;
     add_extra_files(spec, build, &tree, progress)?;
     progress.step(Step::FileSystem);
     pack_root(tree.root(), &folder.join(FileName::RootErofs.as_str()), progress)?;
@@ -192,6 +206,35 @@ pub(crate) fn write_lock(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Looks at the folder of a build once its packages are installed.
+    struct LookAtFolder<'a> {
+        build: &'a Path,
+        seen: Vec<u32>,
+    }
+
+    impl Progress for LookAtFolder<'_> {
+        fn step(&mut self, step: Step) {
+            assert_eq!(step, Step::Kernel, "it ends there");
+            self.seen.push(fs::metadata(self.build).unwrap().permissions().mode() & 0o7777);
+        }
+        fn line(&mut self, _: &str) {}
+    }
+
+    #[test]
+    fn nobody_else_reaches_a_program_of_an_image_while_it_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let build = folder.path();
+        fs::set_permissions(build, fs::Permissions::from_mode(OPEN_FOLDER)).unwrap();
+        fs::create_dir_all(build.join("tree/etc")).unwrap();
+        let (installed, records) = (String::new(), String::new());
+        let bootstrapped =
+            Bootstrapped { tree: build.join("tree"), kernel_packages: Vec::new(), installed, records };
+        let mut progress = LookAtFolder { build, seen: Vec::new() };
+        let spec = ImageSpec::built_in("first-look").unwrap();
+        assert!(make_image(&spec, &bootstrapped, build, &mut progress).is_err(), "it has no kernel");
+        assert_eq!(progress.seen, [0o700]);
+    }
 
     #[test]
     fn a_path_that_apt_or_a_shell_would_read_otherwise_is_refused_by_name() {

@@ -296,7 +296,7 @@ impl Reader {
         let is_hash = |text: &str| text.parse::<Sha256Hash>().is_ok();
         let sha256 = self.text(table, place, "sha256", is_hash, "64 hexadecimal digits");
         let mode = if table.contains_key("mode") {
-            self.text(table, place, "mode", is_mode, "permission bits such as \"0755\"")
+            self.text(table, place, "mode", is_mode, "permission bits of 0777 at most, such as \"0755\"")
         } else {
             "0644".to_owned()
         };
@@ -363,8 +363,9 @@ fn is_url(text: &str) -> bool {
     known && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// No set-user-ID bit: a build has the file on the host's disk, where it would give a user of the host the rights of root.
 fn is_mode(text: &str) -> bool {
-    text.len() <= 4 && u32::from_str_radix(text, 8).is_ok()
+    text.len() <= 4 && u32::from_str_radix(text, 8).is_ok_and(|mode| mode <= 0o777)
 }
 
 #[cfg(test)]
@@ -388,6 +389,17 @@ mod tests {
             error.to_string(),
             "no image specification `frist-look` is built in; there are: first-look, database, brokers, consolidation"
         );
+    }
+
+    #[test]
+    fn a_file_of_an_image_has_no_set_user_id_bit() {
+        let of =
+            |mode: &str| format!("{}mode = \"{mode}\"\n", sample().to_toml().rsplit_once("mode").unwrap().0);
+        assert_eq!(ImageSpec::parse("image.toml", &of("0777")).unwrap().files[0].mode, 0o777);
+        for mode in ["4755", "2755", "1777", "1000", "7777"] {
+            let found = problems(&of(mode));
+            assert!(found.len() == 1 && found[0].contains("of 0777 at most"), "{mode}: {found:?}");
+        }
     }
 
     #[test]
@@ -417,7 +429,7 @@ mod tests {
                 "files 1: `path` must be an absolute path without `.` and `..`, and is \"etc/../shadow\"",
                 "files 1: `url` must be a URL that starts with http:// or https://, and is \"ftp://host/file\"",
                 "files 1: `sha256` must be 64 hexadecimal digits, and is \"abc\"",
-                "files 1: `mode` must be permission bits such as \"0755\", and is \"rwx\"",
+                "files 1: `mode` must be permission bits of 0777 at most, such as \"0755\", and is \"rwx\"",
                 "files 1: unknown key `owner`",
                 "unknown key `package`",
             ]

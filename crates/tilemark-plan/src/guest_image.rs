@@ -99,6 +99,11 @@ impl ImageTable {
     }
 }
 
+/// Whether the name of an image is the path of its `image.toml`, not the name of one inside the program.
+pub fn is_image_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
 /// Whether a path leads neither to another place nor upwards.
 pub fn is_beside(path: &str) -> bool {
     !path.starts_with('/') && path.split('/').all(|part| part != "..")

@@ -4,6 +4,7 @@
 //! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`, to `of_guest`, or to `of_host` where it sets the host.
 
 use crate::{
+    guest_image::is_image_file,
     host_settings::HostSettings,
     plan::{GuestPlan, Plan, Point},
     resolve::Sides,
@@ -124,12 +125,19 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
     uses
 }
 
-/// Files of an image that are not beside the scenario: those that are came with it.
-fn of_image(image: &ImageWish) -> Option<HostUse> {
-    let ImageWish::Made(made) = image else { return None };
-    made.files_elsewhere().next()?;
-    let value = json!(made.files).to_string();
-    Some(HostUse { key: "image.files".to_owned(), value, kind: HostUseKind::File })
+/// The `image.toml` of an image, which can name addresses that root fetches from; and its files that are not beside the scenario: those
+/// that are came with it.
+fn of_image(image: &ImageWish) -> Vec<HostUse> {
+    let found = |key: &str, value| HostUse { key: key.to_owned(), value, kind: HostUseKind::File };
+    let key = if image.name().is_some() { "image" } else { "image.from" };
+    let file = image.from().filter(|from| is_image_file(from)).map(|path| found(key, path.to_owned()));
+    let elsewhere = match image {
+        ImageWish::Made(made) if made.files_elsewhere().next().is_some() => {
+            Some(found("image.files", json!(made.files).to_string()))
+        }
+        _ => None,
+    };
+    file.into_iter().chain(elsewhere).collect()
 }
 
 /// The disk that a guest boots from.

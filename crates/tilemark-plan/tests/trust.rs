@@ -193,3 +193,29 @@ fn files_that_a_web_load_or_firmware_come_from_need_trust_and_those_of_flags_do_
     assert_eq!(words(&[]), all);
     assert_eq!(words(&[("load.own.web.body_file", "/etc/shadow")]), all[..3]);
 }
+
+#[test]
+fn the_file_of_an_image_needs_trust_and_one_of_a_flag_or_inside_the_program_does_not() {
+    let words = |image: &str, typed: &[(&str, &str)]| -> Vec<String> {
+        let text = scenario("").replace("about = \"t\"", &format!("about = \"t\"\n{image}"));
+        let request = Request { settings: settings(typed), ..asked() };
+        let left = not_typed(host_uses(&plan(&text, &request)), &request.settings, None);
+        assert!(left.iter().all(|found| found.kind == HostUseKind::File), "{left:?}");
+        left.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
+    };
+    let elsewhere = "[image]\nfrom = \"/x/image.toml\"\nfiles = { \"/srv/a\" = \"/etc/passwd\" }";
+    let both = ["image.from=/x/image.toml", "image.files={\"/srv/a\":\"/etc/passwd\"}"];
+    for (image, typed, wanted) in [
+        ("", &[][..], &[][..]),
+        ("image = \"database\"", &[], &[]),
+        ("[image]\nfrom = \"database\"", &[], &[]),
+        ("image = \"/x/image.toml\"", &[], &["image=/x/image.toml"]),
+        ("image = \"image.toml\"", &[], &["image=image.toml"]),
+        ("image = \"/x/image.toml\"", &[("image", "/x/image.toml")], &[]),
+        ("[image]\nfrom = \"mine/image.toml\"", &[], &["image.from=mine/image.toml"]),
+        (elsewhere, &[], &both),
+        (elsewhere, &[("image.from", "/x/image.toml")], &both[1..]),
+    ] {
+        assert_eq!(words(image, typed), wanted, "{image} {typed:?}");
+    }
+}
