@@ -11,7 +11,7 @@ use crate::{
     bounds::check_numbers,
     error::RecordError,
     events::Events,
-    file::{make_folder, read, sha256_of_plain, write_in_parts, write_whole},
+    file::{make_folder, open_lines, read, sha256_of_plain, write_in_parts, write_whole},
     result::{RESULT_SCHEMA, RunResult},
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
@@ -141,7 +141,7 @@ impl RunDirectory {
 
     /// What the host was when the run began.
     pub fn facts(&self) -> Result<HostFacts, RecordError> {
-        self.read_json(&self.path.join("facts.json"))
+        self.read_json(Path::new("facts.json"))
     }
 
     /// The result.
@@ -156,19 +156,19 @@ impl RunDirectory {
             schema: u32,
         }
         let path = self.path.join(name);
-        let found: Versioned = self.read_json(&path)?;
+        let found: Versioned = self.read_json(Path::new(name))?;
         if found.schema > known {
             return Err(RecordError::Newer { path, found: found.schema, known });
         }
-        self.read_json(&path)
+        self.read_json(Path::new(name))
     }
 
-    fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<T, RecordError> {
+    fn read_json<T: DeserializeOwned>(&self, name: &Path) -> Result<T, RecordError> {
         let damaged = |error: serde_json::Error| RecordError::Damaged {
-            path: path.to_owned(),
+            path: self.path.join(name),
             what: error.to_string(),
         };
-        let text = read(path)?;
+        let text = read(&self.path, name)?;
         check_numbers(&text).map_err(damaged)?;
         serde_json::from_str(&text).map_err(damaged)
     }
@@ -177,16 +177,19 @@ impl RunDirectory {
     pub fn repeat(&self, point: usize, repeat: u32) -> Result<RepeatFiles, RecordError> {
         let path = self.path.join(format!("points/{point:02}/repeat-{repeat}"));
         make_folder(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
-        Ok(RepeatFiles { path })
+        Ok(RepeatFiles { record: self.path.clone(), path })
     }
 
     /// Every repeat whose summary was written, by point and repeat.
+    ///
+    /// # Errors
+    /// When a folder of them is a link: it would lead to another folder of the host.
     pub fn repeats(&self) -> Result<Vec<RepeatFiles>, RecordError> {
         let mut found = Vec::new();
         for point in folders(&self.path.join("points"))? {
             for repeat in folders(&point)? {
                 if repeat.join("summary.json").exists() {
-                    found.push(RepeatFiles { path: repeat });
+                    found.push(RepeatFiles { record: self.path.clone(), path: repeat });
                 }
             }
         }
@@ -204,7 +207,8 @@ impl RunDirectory {
         for file in files_below(&self.path)? {
             let name = self.name_of(&file);
             if name != MANIFEST && !name.starts_with(BEFORE) {
-                files.insert(name, sha256_of_plain(&file)?);
+                let hash = sha256_of_plain(&self.path, Path::new(&name))?;
+                files.insert(name, hash);
             }
         }
         self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })?;
@@ -384,10 +388,9 @@ impl RunDirectory {
             });
         }
         for (name, hash) in self.manifest()?.files {
-            let path = self.path.join(&name);
-            if is_wanted(&name) && sha256_of_plain(&path)? != hash {
+            if is_wanted(&name) && sha256_of_plain(&self.path, Path::new(&name))? != hash {
                 let what = "its SHA-256 is not the one in manifest.json".to_owned();
-                return Err(RecordError::Damaged { path, what });
+                return Err(RecordError::Damaged { path: self.path.join(&name), what });
             }
         }
         Ok(())
@@ -397,6 +400,7 @@ impl RunDirectory {
 /// The files of one repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatFiles {
+    record: PathBuf,
     path: PathBuf,
 }
 
@@ -443,23 +447,28 @@ impl RepeatFiles {
 
     /// The repeat in figures.
     pub fn summary(&self) -> Result<RepeatSummary, RecordError> {
-        RunDirectory::at(&self.path).read_json(&self.path.join("summary.json"))
+        RunDirectory::at(&self.record).read_json(&self.named("summary.json"))
     }
 
     /// Its seconds, by load.
     pub fn seconds(&self) -> Result<Vec<SecondRow>, RecordError> {
-        rows_of(&self.path.join("seconds.csv"))
+        rows_of(&self.record, &self.named("seconds.csv"))
     }
 
     /// The host's seconds.
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, RecordError> {
-        rows_of(&self.path.join("telemetry.csv"))
+        rows_of(&self.record, &self.named("telemetry.csv"))
     }
 
     /// The guests' seconds; none in a record from before they were kept.
     pub fn guest_seconds(&self) -> Result<Vec<GuestRow>, RecordError> {
-        let path = self.path.join(GUESTS);
-        if path.exists() { rows_of(&path) } else { Ok(Vec::new()) }
+        let is_there = fs::symlink_metadata(self.path.join(GUESTS)).is_ok();
+        if is_there { rows_of(&self.record, &self.named(GUESTS)) } else { Ok(Vec::new()) }
+    }
+
+    /// The name of a file of it within the record.
+    fn named(&self, file: &str) -> PathBuf {
+        self.path.strip_prefix(&self.record).expect("it is below its record").join(file)
     }
 }
 
@@ -490,10 +499,10 @@ fn csv_of<T: Serialize>(rows: &[T]) -> Vec<u8> {
     writer.into_inner().expect("memory takes them")
 }
 
-fn rows_of<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RecordError> {
-    let text = read(path)?;
-    let rows: Result<Vec<T>, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
-    rows.map_err(|error| RecordError::Damaged { path: path.to_owned(), what: error.to_string() })
+fn rows_of<T: DeserializeOwned>(record: &Path, name: &Path) -> Result<Vec<T>, RecordError> {
+    let lines = open_lines(record, name)?;
+    let rows: Result<Vec<T>, csv::Error> = csv::Reader::from_reader(lines).deserialize().collect();
+    rows.map_err(|error| RecordError::Damaged { path: record.join(name), what: error.to_string() })
 }
 
 /// The interval log format of HdrHistogram 1.3, values in nanoseconds, maxima in milliseconds. Written as it is made: one second
@@ -525,9 +534,22 @@ fn write_histogram_log(
 }
 
 fn folders(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
+    let link = |path: &Path| {
+        let what = "it is a link, which a record has none of".to_owned();
+        RecordError::Damaged { path: path.to_owned(), what }
+    };
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Err(link(path));
+    }
     let Ok(entries) = fs::read_dir(path) else { return Ok(Vec::new()) };
-    let mut found: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => return Err(link(&entry.path())),
+            Ok(kind) if kind.is_dir() => found.push(entry.path()),
+            _ => {}
+        }
+    }
     // `repeat-10` comes after `repeat-9`.
     found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     Ok(found)

@@ -106,6 +106,9 @@ impl RecordError {
             Self::Write { .. } => {
                 "check that the folder exists and that this user may write there, or use sudo".to_owned()
             }
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                "do not use this record: no run of Tilemark writes such a file".to_owned()
+            }
             Self::Read { .. } => "check the path; `tilemark runs` lists what is there".to_owned(),
             Self::Damaged { .. } => "run it again, or restore the file from a copy".to_owned(),
             Self::Newer { .. } => {

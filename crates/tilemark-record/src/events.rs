@@ -2,7 +2,11 @@
 //! `{"crc32":"…","event":{…}}`; the sum is over the bytes of the event. A last line that was cut off by
 //! a crash is left out when read; any other damage is an error.
 
-use crate::{bounds::check_numbers, error::RecordError};
+use crate::{
+    bounds::check_numbers,
+    error::RecordError,
+    file::{LINES_MAX, read_up_to},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -109,7 +113,9 @@ impl Events {
 
     /// Reads all events of a file.
     pub fn read(path: &Path) -> Result<Vec<Event>, RecordError> {
-        let text = crate::file::read(path)?;
+        let (record, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        let record = if record.as_os_str().is_empty() { Path::new(".") } else { record };
+        let text = read_up_to(record, Path::new(name), LINES_MAX)?;
         let (whole, _cut_off) = text.rsplit_once('\n').unwrap_or(("", &text));
         let event = |(number, line)| {
             event_of(line).map_err(|what| {

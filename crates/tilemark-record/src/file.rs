@@ -1,15 +1,19 @@
 //! Files that are there whole or not at all.
 
 use crate::{error::RecordError, faults};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read, Take, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 use tilemark_units::Sha256Hash;
 
+/// Bytes of a document of a record at most.
+pub const DOCUMENT_MAX: u64 = 64 << 20;
+/// Bytes of a file of rows or events at most: a thousand guests write some 100 MB of rows in a quarter of an hour.
+pub(crate) const LINES_MAX: u64 = 1 << 30;
 /// Everybody may read a record, and only its owner write it, whatever the umask.
 const FILE_MODE: u32 = 0o644;
 /// The same of a folder.
@@ -86,11 +90,13 @@ fn sha256(file: File) -> io::Result<String> {
     Sha256Hash::of_reader(file).map(|hash| hash.to_string())
 }
 
-/// Opens a file of a record to read. A record may come from anybody: a link in it would lead to another file of the host, and a pipe or
-/// a device would never end.
-fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+/// Opens a file of a record to read. A record may come from anybody: a link in it, also on the way to the file, would lead to another
+/// file of the host, and a pipe or a device would never end.
+fn open_plain(record: &Path, name: &Path) -> io::Result<File> {
+    let folder = open(record, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = File::from(openat2(folder, name, flags, Mode::empty(), within)?);
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -98,18 +104,46 @@ fn open_plain(path: &Path) -> io::Result<File> {
     }
 }
 
-pub(crate) fn read(path: &Path) -> Result<String, RecordError> {
+/// The same, of at most so many bytes: whoever made the record could else fill the memory of whoever reads it.
+fn open_within(record: &Path, name: &Path, most: u64) -> io::Result<Take<File>> {
+    let file = open_plain(record, name)?;
+    let bytes = file.metadata()?.len();
+    if bytes > most {
+        let why = format!("it has {bytes} bytes, and such a file of a record has at most {most}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    // One that grows meanwhile is not read on.
+    Ok(file.take(bytes))
+}
+
+fn failed(record: &Path, name: &Path) -> impl Fn(io::Error) -> RecordError {
+    let path = record.join(name);
+    move |source| RecordError::Read { path: path.clone(), source }
+}
+
+/// Reads a document of a record.
+pub(crate) fn read(record: &Path, name: &Path) -> Result<String, RecordError> {
+    read_up_to(record, name, DOCUMENT_MAX)
+}
+
+/// Reads a file of a record that has at most so many bytes.
+pub(crate) fn read_up_to(record: &Path, name: &Path, most: u64) -> Result<String, RecordError> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
-        open_plain(path)?.read_to_string(&mut text)?;
+        open_within(record, name, most)?.read_to_string(&mut text)?;
         Ok(text)
     };
-    read().map_err(|source| RecordError::Read { path: path.to_owned(), source })
+    read().map_err(failed(record, name))
+}
+
+/// Opens a file of a record that has a line for each thing that was measured.
+pub(crate) fn open_lines(record: &Path, name: &Path) -> Result<impl Read, RecordError> {
+    open_within(record, name, LINES_MAX).map_err(failed(record, name))
 }
 
 /// SHA-256 of a file of a record, in hexadecimal.
-pub(crate) fn sha256_of_plain(path: &Path) -> Result<String, RecordError> {
-    open_plain(path).and_then(sha256).map_err(|source| RecordError::Read { path: path.to_owned(), source })
+pub(crate) fn sha256_of_plain(record: &Path, name: &Path) -> Result<String, RecordError> {
+    open_plain(record, name).and_then(sha256).map_err(failed(record, name))
 }
 
 #[cfg(test)]

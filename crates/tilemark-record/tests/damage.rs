@@ -197,6 +197,52 @@ fn links_pipes_and_names_outside_the_record_are_refused() {
     }
 }
 
+fn record_with_a_repeat(folder: &Path) -> RunDirectory {
+    let directory = RunDirectory::create(&folder.join("run"), &plan()).unwrap();
+    directory.repeat(0, 1).unwrap().write(&summary(), &[], &[], std::iter::empty(), &[]).unwrap();
+    directory.close().unwrap();
+    directory
+}
+
+#[test]
+fn links_on_the_way_inside_a_record_are_refused() {
+    for name in ["points", "points/00", "points/00/repeat-1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = record_with_a_repeat(folder.path());
+        assert_eq!(directory.summaries().unwrap().len(), 1);
+        let files = directory.repeats().unwrap().remove(0);
+        // The same files, but elsewhere on the host.
+        let (inside, outside) = (directory.path().join(name), folder.path().join("outside"));
+        fs::rename(&inside, &outside).unwrap();
+        std::os::unix::fs::symlink(&outside, &inside).unwrap();
+        assert!(
+            matches!(directory.verify(), Err(RecordError::Read { .. })),
+            "{name}: its hashes would be right"
+        );
+        for error in [directory.repeats().unwrap_err(), directory.summaries().unwrap_err()] {
+            assert!(error.to_string().contains(&format!("{name} is damaged: it is a link")), "{error}");
+        }
+        for read in [files.summary().err(), files.seconds().err(), files.telemetry().err()] {
+            assert!(matches!(read, Some(RecordError::Read { .. })), "{name}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_would_fill_memory_is_refused_by_name_and_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = record_with_a_repeat(folder.path());
+    // Holes: it takes no room on the disk.
+    fs::File::create(directory.path().join("result.json")).unwrap().set_len(1 << 30).unwrap();
+    let error = directory.result().unwrap_err();
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(error.to_string().ends_with("result.json"), "{error}");
+    assert_eq!(why, "it has 1073741824 bytes, and such a file of a record has at most 67108864");
+    let files = directory.repeats().unwrap().remove(0);
+    fs::File::create(files.path().join("telemetry.csv")).unwrap().set_len((1 << 30) + 1).unwrap();
+    assert!(matches!(files.telemetry(), Err(RecordError::Read { .. })));
+}
+
 #[test]
 fn a_run_that_never_ended_says_so() {
     let folder = tempfile::tempdir().unwrap();

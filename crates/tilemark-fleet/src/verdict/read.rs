@@ -14,7 +14,7 @@ use std::{
 };
 use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
-    RepeatFiles, RunDirectory,
+    DOCUMENT_MAX, RepeatFiles, RunDirectory,
     result::{GateMeasure, PointResult, RunResult, Verdict, VerdictStatus},
     summary::RepeatSummary,
 };
@@ -31,8 +31,6 @@ const ATTEMPTS_MAX: u32 = 1_000;
 const END_MAX: u64 = 1 << 20;
 /// Bytes of `fleet.json` at most.
 const FLEET_MAX: u64 = 64 << 20;
-/// Bytes of a document of a record at most.
-const DOCUMENT_MAX: u64 = 64 << 20;
 /// Documents that are read of every record.
 const DOCUMENTS: [&str; 4] = ["manifest.json", "plan.json", "result.json", "facts.json"];
 
