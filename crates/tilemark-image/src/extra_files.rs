@@ -2,7 +2,10 @@
 //! certificates, and refuses a file of another hash.
 
 use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
+
+use tilemark_sys::below::Below;
 
 use crate::command::Tool;
 use crate::maven;
@@ -11,6 +14,8 @@ use crate::spec::{ExtraFile, FileSource, ImageSpec};
 use crate::tree::Tree;
 use crate::{ImageError, Result, Sha256Hash};
 
+/// Bytes of a file of the host at most, as all of a scenario's together.
+const HOST_BYTES_MAX: u64 = 1 << 30;
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
 /// Fetches each file into `build`, and puts it into the tree.
@@ -44,7 +49,11 @@ pub(crate) fn add_extra_files(
 /// The content of a file of the host, or of a text, which must be what it was when the image was asked for.
 pub(crate) fn content_of(file: &ExtraFile) -> Result<Vec<u8>> {
     let (path, content) = match &file.source {
-        FileSource::Host(path) => (path.clone(), fs::read(path).map_err(ImageError::io("read", path))?),
+        FileSource::Host { folder, name } => {
+            let path = folder.join(name);
+            let content = read_below(folder, name).map_err(ImageError::io("read", &path))?;
+            (path, content)
+        }
         FileSource::Text(text) => (file.path.clone().into(), text.clone().into_bytes()),
         FileSource::Url(_) | FileSource::InImage => {
             return Err(ImageError::NoSource { path: file.path.clone() });
@@ -55,6 +64,14 @@ pub(crate) fn content_of(file: &ExtraFile) -> Result<Vec<u8>> {
         return Ok(content);
     }
     Err(ImageError::FileChanged { path })
+}
+
+/// Reads a file of the host once more: whoever may write there could have put anything in its place.
+fn read_below(folder: &Path, name: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let file = Below::folder(folder)?.open(name)?.file()?;
+    file.take(HOST_BYTES_MAX).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 fn fetch(file: &ExtraFile, url: &str, target: &Path, progress: &mut dyn Progress) -> Result<()> {
@@ -75,10 +92,46 @@ fn fetch(file: &ExtraFile, url: &str, target: &Path, progress: &mut dyn Progress
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, mknodat};
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
+    use std::os::unix::fs::symlink;
 
     use crate::Silent;
+
+    #[test]
+    fn a_file_of_the_host_that_was_exchanged_for_a_link_or_a_pipe_is_not_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        let at = |name: &str| place.join(name);
+        fs::create_dir_all(at("site/app")).unwrap();
+        fs::write(at("site/app/page"), "a page").unwrap();
+        let file = ExtraFile {
+            path: "/srv/page".into(),
+            source: FileSource::Host { folder: at("site"), name: "app/page".into() },
+            sha256: Sha256Hash::of(b"a page"),
+            mode: 0o644,
+        };
+        assert_eq!(content_of(&file).unwrap(), b"a page");
+        // What is behind the links has the right hash: it was so when the image was asked for.
+        fs::rename(at("site/app"), at("elsewhere")).unwrap();
+        symlink(at("elsewhere"), at("site/app")).unwrap();
+        assert!(matches!(content_of(&file), Err(ImageError::Io { .. })));
+        fs::remove_file(at("site/app")).unwrap();
+        fs::create_dir(at("site/app")).unwrap();
+        symlink(at("elsewhere/page"), at("site/app/page")).unwrap();
+        assert!(matches!(content_of(&file), Err(ImageError::Io { .. })));
+        // Nobody writes to it: reading it would wait without end.
+        fs::remove_file(at("site/app/page")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        mknodat(CWD, at("site/app/page"), FileType::Fifo, mode, 0).unwrap();
+        assert!(matches!(content_of(&file), Err(ImageError::Io { .. })));
+        fs::rename(at("site"), at("moved")).unwrap();
+        fs::rename(at("elsewhere"), at("moved/other")).unwrap();
+        symlink(at("moved"), at("site")).unwrap();
+        let other = FileSource::Host { folder: at("site"), name: "other/page".into() };
+        assert!(matches!(content_of(&ExtraFile { source: other, ..file }), Err(ImageError::Io { .. })));
+    }
 
     /// Answers two requests with this content and returns its URL.
     fn serve_twice(content: &'static [u8]) -> String {

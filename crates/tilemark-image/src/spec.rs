@@ -70,8 +70,13 @@ pub struct ExtraFile {
 pub enum FileSource {
     /// From there: `http:` or `https:`.
     Url(String),
-    /// From this file of the host.
-    Host(PathBuf),
+    /// From a file of the host. No link is followed on the way to it.
+    Host {
+        /// The folder that it came with: that of a scenario, or the root.
+        folder: PathBuf,
+        /// Its name below that.
+        name: PathBuf,
+    },
     /// It is this text.
     Text(String),
     /// It is in an image that was built already; where it came from is not kept.
@@ -180,7 +185,7 @@ impl ImageSpec {
             // A file of the host is known by its content: wherever it lies, it makes the same image.
             let url = match source {
                 FileSource::Url(url) => format!("url = {}\n", quoted(url)),
-                FileSource::Host(_) | FileSource::Text(_) | FileSource::InImage => String::new(),
+                FileSource::Host { .. } | FileSource::Text(_) | FileSource::InImage => String::new(),
             };
             write!(text, "\n[[files]]\npath = {path}\n{url}sha256 = \"{sha256}\"\nmode = \"{mode:04o}\"\n")
                 .expect("writing to a string cannot fail");

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, Metadata},
-    io::Read,
+    fs::{self, Metadata},
+    io::{self, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -16,11 +16,12 @@ use std::{
 use tilemark_image::{BUILT_IN_NAMES, ExtraFile, FileSource, ImageError, ImageSpec, OF_SCENARIO, Sha256Hash};
 use tilemark_plan::{
     builtin::builtin,
-    guest_image::{ImageFile, ImageTable, ImageWish, is_beside},
+    guest_image::{ImageFile, ImageTable, ImageWish, is_beside, is_image_file},
     image_needs::{ImageNeed, image_needs},
     parse::Draft,
     scenario::Scenario,
 };
+use tilemark_sys::below::{Below, is_link};
 
 /// Files of the host in one image, those of folders counted one by one.
 const FILES_MAX: usize = 10_000;
@@ -34,6 +35,8 @@ const PLAIN: &str = "first-look";
 /// An image that is asked for; paths of the host in it are absolute.
 #[derive(Debug, Clone)]
 pub struct ImageAsked {
+    /// The real path of the scenario's folder, where it brings files.
+    folder: PathBuf,
     /// What it shall be.
     wish: ImageWish,
     /// What it is called where the scenario makes it.
@@ -49,9 +52,13 @@ impl ImageAsked {
     /// When a file that it brings is absent, or leads out of the scenario's folder.
     pub(crate) fn of_scenario(scenario: &Scenario, origin: &str) -> Result<Self, Failure> {
         let mut wish = scenario.image.clone();
+        let mut real_folder = PathBuf::new();
         if let ImageWish::Made(made) = &mut wish {
             let folder = Path::new(origin).parent().map(Path::to_owned).unwrap_or_default();
-            made.from.iter_mut().filter(|from| is_file(from)).for_each(|from| *from = beside(&folder, from));
+            made.from
+                .iter_mut()
+                .filter(|from| is_image_file(from))
+                .for_each(|from| *from = beside(&folder, from));
             let base = base_of(made)?;
             let has: BTreeSet<String> =
                 base.packages.iter().chain(&made.packages).map(|name| bare(name)).collect();
@@ -64,11 +71,16 @@ impl ImageAsked {
             }
             for file in made.files.values_mut() {
                 if let ImageFile::Host(path) = file {
-                    *path = found(&folder, path)?;
+                    (real_folder, *path) = found(&folder, path)?;
                 }
             }
         }
-        Ok(Self { wish, name: format!("{OF_SCENARIO}{}", scenario.name), spec: OnceLock::new() })
+        Ok(Self {
+            folder: real_folder,
+            wish,
+            name: format!("{OF_SCENARIO}{}", scenario.name),
+            spec: OnceLock::new(),
+        })
     }
 
     /// The image of that name inside the program or at that path, or of the scenario that is called so.
@@ -77,11 +89,11 @@ impl ImageAsked {
     /// When there is neither, or the scenario has mistakes.
     pub fn called(text: &str) -> Result<Self, Failure> {
         let wish = ImageWish::Named(text.to_owned());
-        let named = || Self { wish, name: String::new(), spec: OnceLock::new() };
+        let named = || Self { folder: PathBuf::new(), wish, name: String::new(), spec: OnceLock::new() };
         if BUILT_IN_NAMES.contains(&text) {
             return Ok(named());
         }
-        let is_scenario = if is_file(text) {
+        let is_scenario = if is_image_file(text) {
             // An `image.toml` has no such key.
             Path::new(text).exists()
                 && text_of(text)?.lines().any(|line| line.trim_start().starts_with("schema"))
@@ -120,7 +132,7 @@ impl ImageAsked {
         match &self.wish {
             ImageWish::Named(name) => spec_called(name),
             ImageWish::Made(made) => {
-                Ok(base_of(made)?.with(&self.name, &made.packages, files_of(&made.files)?)?)
+                Ok(base_of(made)?.with(&self.name, &made.packages, files_of(&made.files, &self.folder)?)?)
             }
         }
     }
@@ -139,10 +151,6 @@ fn bare(package: &str) -> String {
     package.split('=').next().unwrap_or_default().to_owned()
 }
 
-fn is_file(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
-}
-
 fn base_of(made: &ImageTable) -> Result<ImageSpec, Failure> {
     match &made.from {
         Some(name) => spec_called(name),
@@ -152,7 +160,7 @@ fn base_of(made: &ImageTable) -> Result<ImageSpec, Failure> {
 
 /// A name inside the program, or the path of an `image.toml`.
 fn spec_called(image: &str) -> Result<ImageSpec, Failure> {
-    if !is_file(image) {
+    if !is_image_file(image) {
         return Ok(ImageSpec::built_in(image)?);
     }
     ImageSpec::read(Path::new(image)).map_err(|error| match error {
@@ -173,8 +181,8 @@ fn refused(message: String, remedy: &str) -> Failure {
     Failure::new(FailureCode::BadInput, message, remedy)
 }
 
-/// The real path of a file or folder that a scenario in `folder` brings.
-fn found(folder: &Path, path: &str) -> Result<String, Failure> {
+/// The real paths of a scenario's folder, and of a file or folder that the scenario brings.
+fn found(folder: &Path, path: &str) -> Result<(PathBuf, String), Failure> {
     let remedy = "correct the path in `[image.files]`: it is as seen from the scenario's file";
     let failed = |error: std::io::Error| {
         let message = format!("`[image.files]` needs {}, which cannot be used", folder.join(path).display());
@@ -182,8 +190,9 @@ fn found(folder: &Path, path: &str) -> Result<String, Failure> {
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let real = fs::canonicalize(folder.join(path)).map_err(failed)?;
+    let real_folder = fs::canonicalize(folder).map_err(failed)?;
     // A scenario from elsewhere must not reach the host's own files by a link.
-    if is_beside(path) && !real.starts_with(fs::canonicalize(folder).map_err(failed)?) {
+    if is_beside(path) && !real.starts_with(&real_folder) {
         return Err(refused(
             format!(
                 "`[image.files]` has {path}, which leads out of the scenario's folder to {}",
@@ -192,13 +201,14 @@ fn found(folder: &Path, path: &str) -> Result<String, Failure> {
             "write its absolute path there if you trust the scenario",
         ));
     }
-    real.to_str().map(str::to_owned).ok_or_else(|| {
+    let text = real.to_str().map(str::to_owned).ok_or_else(|| {
         refused(format!("`[image.files]` has {real:?}, which is not UTF-8"), "give it a plain name")
-    })
+    })?;
+    Ok((real_folder, text))
 }
 
-/// The files of an image, those of folders one by one, each with its hash.
-fn files_of(wished: &BTreeMap<String, ImageFile>) -> Result<Vec<ExtraFile>, Failure> {
+/// The files of an image, those of folders one by one, each with its hash. Those below `folder` came with the scenario.
+fn files_of(wished: &BTreeMap<String, ImageFile>, folder: &Path) -> Result<Vec<ExtraFile>, Failure> {
     let mut gathered = Gathered::default();
     for (path, file) in wished {
         match file {
@@ -208,10 +218,29 @@ fn files_of(wished: &BTreeMap<String, ImageFile>) -> Result<Vec<ExtraFile>, Fail
                 source: FileSource::Text(text.clone()),
                 mode: 0o644,
             }),
-            ImageFile::Host(host) => gathered.add(path, Path::new(host), 0)?,
+            ImageFile::Host(host) => gathered.add(path, &OnHost::of(Path::new(host), folder), 0)?,
         }
     }
     Ok(gathered.files)
+}
+
+/// A path on the host: a folder, and a name below it. Its real path was found before; whoever may write there can have put a link in it
+/// since, so none is followed any more.
+struct OnHost {
+    folder: PathBuf,
+    name: PathBuf,
+}
+
+impl OnHost {
+    fn of(path: &Path, folder: &Path) -> Self {
+        let folder = if path.starts_with(folder) { folder } else { Path::new("/") };
+        let name = path.strip_prefix(folder).unwrap_or(path);
+        Self { folder: folder.to_owned(), name: name.to_owned() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
 }
 
 #[derive(Default)]
@@ -221,22 +250,39 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(&mut self, path: &str, host: &Path, depth: usize) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| {
-            let message = format!("cannot read {}, which `[image.files]` brings", host.display());
+    fn add(&mut self, path: &str, host: &OnHost, depth: usize) -> Result<(), Failure> {
+        let found = Below::folder(&host.folder).and_then(|folder| folder.open(&host.name));
+        self.add_found(path, host, found, depth)
+    }
+
+    fn add_found(
+        &mut self,
+        path: &str,
+        host: &OnHost,
+        found: io::Result<Below>,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        let failed = |error: io::Error| {
+            let message = format!("cannot read {}, which `[image.files]` brings", host.path().display());
             Failure::caused_by(&error, FailureCode::BadInput, message, "check the path and who may read it")
         };
-        let kind = fs::symlink_metadata(host).map_err(failed)?;
-        if kind.is_dir() {
-            return self.add_folder(path, host, depth);
-        }
-        if !kind.is_file() {
-            return Err(refused(
-                format!("{}, which `[image.files]` brings, is neither a file nor a folder", host.display()),
-                "put the file itself there: links and devices are not brought",
-            ));
-        }
-        self.bytes += kind.len();
+        let found = match found {
+            Ok(found) if found.metadata().is_dir() => return self.add_folder(path, host, &found, depth),
+            Ok(found) if found.metadata().is_file() => found,
+            Err(error) if !is_link(&error) => return Err(failed(error)),
+            _ => {
+                let host = host.path();
+                return Err(refused(
+                    format!(
+                        "{}, which `[image.files]` brings, is neither a file nor a folder",
+                        host.display()
+                    ),
+                    "put the file itself there: links and devices are not brought",
+                ));
+            }
+        };
+        let length = found.metadata().len();
+        self.bytes += length;
         if self.files.len() == FILES_MAX || self.bytes > BYTES_MAX {
             return Err(refused(
                 format!("the files of `[image.files]` are more than {FILES_MAX}, or than 1 GiB together"),
@@ -244,35 +290,31 @@ impl Gathered {
             ));
         }
         // Some files of the kernel have no length and no end: one that holds more than it says is not read on.
-        let content = File::open(host).map_err(failed)?;
-        let sha256 = Sha256Hash::of_reader(content.take(kind.len())).map_err(failed)?;
-        let source = FileSource::Host(host.to_owned());
-        self.files.push(ExtraFile { path: path.to_owned(), source, sha256, mode: mode_of(&kind) });
+        let content = found.file().map_err(failed)?;
+        let sha256 = Sha256Hash::of_reader(content.take(length)).map_err(failed)?;
+        let source = FileSource::Host { folder: host.folder.clone(), name: host.name.clone() };
+        let mode = mode_of(found.metadata());
+        self.files.push(ExtraFile { path: path.to_owned(), source, sha256, mode });
         Ok(())
     }
 
-    fn add_folder(&mut self, path: &str, host: &Path, depth: usize) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| {
+    fn add_folder(&mut self, path: &str, host: &OnHost, found: &Below, depth: usize) -> Result<(), Failure> {
+        let failed = |error: io::Error| {
+            let host = host.path();
             let message = format!("cannot read the folder {}, which `[image.files]` brings", host.display());
             Failure::caused_by(&error, FailureCode::BadInput, message, "check who may read it")
         };
         if depth == DEPTH_MAX {
-            let message = format!("{} lies more than {DEPTH_MAX} folders deep", host.display());
+            let message = format!("{} lies more than {DEPTH_MAX} folders deep", host.path().display());
             return Err(refused(message, "bring a folder with fewer folders inside each other"));
         }
-        let entries: Result<Vec<PathBuf>, std::io::Error> =
-            fs::read_dir(host).map_err(failed)?.map(|entry| Ok(entry?.path())).collect();
-        let mut entries = entries.map_err(failed)?;
-        entries.sort();
-        for entry in entries {
-            let name = entry
-                .file_name()
-                .and_then(|name| name.to_str())
-                .filter(|name| !name.contains(char::is_control));
-            let Some(name) = name else {
+        for entry in found.names().map_err(failed)? {
+            let Some(name) = entry.to_str().filter(|name| !name.contains(char::is_control)) else {
+                let entry = host.path().join(entry);
                 return Err(refused(format!("{entry:?} has no plain name"), "rename it, or leave it out"));
             };
-            self.add(&format!("{path}/{name}"), &entry, depth + 1)?;
+            let below = OnHost { folder: host.folder.clone(), name: host.name.join(name) };
+            self.add_found(&format!("{path}/{name}"), &below, found.open(Path::new(name)), depth + 1)?;
         }
         Ok(())
     }
@@ -348,6 +390,24 @@ mod tests {
         let key = asked.spec().unwrap().key();
         fs::remove_file(folder.path().join("page")).unwrap();
         assert_eq!(asked.spec().unwrap().key(), key);
+    }
+
+    #[test]
+    fn what_is_exchanged_for_a_link_before_it_is_hashed_is_refused() {
+        for exchanged in ["app", "app/deep", "app/deep/page", ""] {
+            let base = tempfile::tempdir().unwrap();
+            let site = base.path().join("site");
+            fs::create_dir_all(site.join("app/deep")).unwrap();
+            fs::write(site.join("app/deep/page"), "a page").unwrap();
+            let origin = site.join("site.toml");
+            let image = scenario("[image.files]\n\"/srv/page\" = \"app/deep/page\"\n\"/srv/app\" = \"app\"");
+            let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap()).unwrap();
+            let place = site.join(exchanged);
+            fs::rename(&place, base.path().join("moved")).unwrap();
+            symlink(base.path().join("moved"), place.components().collect::<PathBuf>()).unwrap();
+            let refused = asked.spec().unwrap_err();
+            assert!(refused.message.contains("is neither a file nor a folder"), "{exchanged}: {refused:?}");
+        }
     }
 
     #[test]

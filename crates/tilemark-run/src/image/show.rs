@@ -101,7 +101,7 @@ fn shown(places: &Places, spec: &ImageSpec, built: Option<&Image>) -> ShownImage
         path: file.path.clone(),
         from: match &file.source {
             FileSource::Url(url) => Some(url.clone()),
-            FileSource::Host(path) => Some(path.display().to_string()),
+            FileSource::Host { folder, name } => Some(folder.join(name).display().to_string()),
             FileSource::Text(_) => Some("the scenario's text".to_owned()),
             FileSource::InImage => None,
         },
