@@ -20,7 +20,8 @@ pub enum NicValue {
     RxUsecs,
     /// Microseconds that an interrupt for sent frames waits for more.
     TxUsecs,
-    /// TCP segmentation by the device: `on` or `off`.
+    /// TCP segmentation by the device: `on` or `off`, and then the names of its kinds that are asked for. `on` alone asks for all kinds that
+    /// the device has.
     Tso,
     /// Segmentation just before the device: `on` or `off`.
     Gso,
@@ -29,6 +30,13 @@ pub enum NicValue {
 }
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STRING_COUNTS: u32 = 0x37;
+const GET_FEATURES: u32 = 0x3a;
+const SET_FEATURES: u32 = 0x3b;
+/// The set of strings that names the features (`ETH_SS_FEATURES`), and the length of each (`ETH_GSTRING_LEN`).
+const FEATURE_NAMES: u32 = 4;
+const NAME_BYTES: usize = 32;
 const GET_COALESCE: u32 = 0x0e;
 const SET_COALESCE: u32 = 0x0f;
 const GET_RINGS: u32 = 0x10;
@@ -75,11 +83,16 @@ impl NicValue {
     /// What the kernel answered: `EOPNOTSUPP` where the driver has none, `ENODEV` where there is no such device.
     pub fn read(self, device: &str) -> io::Result<String> {
         let way = self.way();
-        let value = request(device, way.get, [0; WORDS])?[way.word];
-        Ok(match (way.is_flag, value) {
+        let mut words = [0; WORDS];
+        request(device, way.get, &mut words)?;
+        Ok(match (way.is_flag, words[way.word]) {
             (false, number) => number.to_string(),
-            (true, 0) => OFF.to_owned(),
-            (true, _) => ON.to_owned(),
+            (true, value) => {
+                let word = if value == 0 { OFF } else { ON };
+                let kinds =
+                    if self == Self::Tso { Segmentation::of(device)?.asked_for() } else { Vec::new() };
+                [vec![word.to_owned()], kinds].concat().join(" ")
+            }
         })
     }
 
@@ -92,13 +105,80 @@ impl NicValue {
         let value = match (way.is_flag, text.trim()) {
             (true, ON) => 1,
             (true, OFF) => 0,
+            (true, kinds) if self == Self::Tso => return Segmentation::of(device)?.ask_for(device, kinds),
             (true, _) => return Err(io::ErrorKind::InvalidInput.into()),
             (false, number) => number.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         };
-        let mut words = request(device, way.get, [0; WORDS])?;
+        let mut words = [0; WORDS];
+        request(device, way.get, &mut words)?;
         words[way.word] = value;
-        request(device, way.set, words).map(drop)
+        request(device, way.set, &mut words)
     }
+}
+
+/// The kinds of TCP segmentation of a device, which the kernel holds as features of their own. The request for TSO sets them all.
+struct Segmentation {
+    /// How many words of 32 features there are.
+    blocks: usize,
+    /// Each kind that may be set: its bit, its name, whether it is asked for.
+    kinds: Vec<(usize, String, bool)>,
+}
+
+impl Segmentation {
+    fn of(device: &str) -> io::Result<Self> {
+        let names = feature_names(device)?;
+        let blocks = names.len().div_ceil(32);
+        // `struct ethtool_gfeatures`: the request, how many blocks, and of each `available`, `requested`, `active`, `never_changed`.
+        let mut words = vec![0; 2 + 4 * blocks];
+        words[1] = blocks as u32;
+        request(device, GET_FEATURES, &mut words)?;
+        let has = |bit: usize, of: usize| words[2 + 4 * (bit / 32) + of] & 1 << (bit % 32) != 0;
+        let is_kind = |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
+        let kinds = names
+            .into_iter()
+            .enumerate()
+            .filter(|(bit, name)| is_kind(name) && has(*bit, 0))
+            .map(|(bit, name)| (bit, name, has(bit, 1)));
+        Ok(Self { blocks, kinds: kinds.collect() })
+    }
+
+    fn asked_for(self) -> Vec<String> {
+        self.kinds.into_iter().filter(|(.., asked)| *asked).map(|(_, name, _)| name).collect()
+    }
+
+    /// Asks for the kinds that are named after the first word, and for no other one.
+    fn ask_for(self, device: &str, text: &str) -> io::Result<()> {
+        let mut names = text.split_whitespace();
+        if !matches!(names.next(), Some(ON | OFF)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let wanted: Vec<&str> = names.collect();
+        // `struct ethtool_sfeatures`: the request, how many blocks, and of each `valid` and `requested`.
+        let mut words = vec![0; 2 + 2 * self.blocks];
+        words[1] = self.blocks as u32;
+        for (bit, name, _) in &self.kinds {
+            let block = 2 + 2 * (bit / 32);
+            words[block] |= 1 << (bit % 32);
+            words[block + 1] |= u32::from(wanted.contains(&name.as_str())) << (bit % 32);
+        }
+        request(device, SET_FEATURES, &mut words)
+    }
+}
+
+/// The names of all features, in the order of their bits.
+fn feature_names(device: &str) -> io::Result<Vec<String>> {
+    // `struct ethtool_sset_info`: the request, a reserved word, a mask of 64 bits, and the count of each set in it.
+    let mut counts = [0; WORDS];
+    counts[2] = 1 << FEATURE_NAMES;
+    request(device, GET_STRING_COUNTS, &mut counts)?;
+    // `struct ethtool_gstrings`: the request, the set, how many there are, and the strings.
+    let mut words = vec![0; 3 + counts[4] as usize * NAME_BYTES / size_of::<u32>()];
+    words[1] = FEATURE_NAMES;
+    words[2] = counts[4];
+    request(device, GET_STRINGS, &mut words)?;
+    let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+    Ok(bytes.chunks(NAME_BYTES).map(name).collect())
 }
 
 /// As ethtool(8) calls it.
@@ -126,8 +206,8 @@ struct InterfaceRequest {
 
 const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 
-/// Passes one request in the caller's network namespace; the first word says which. Returns the words as the kernel left them.
-fn request(device: &str, command: u32, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
+/// Passes one request in the caller's network namespace; the first word says which. The words are then as the kernel left them.
+fn request(device: &str, command: u32, words: &mut [u32]) -> io::Result<()> {
     if device.is_empty() || device.len() >= libc::IFNAMSIZ || device.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -137,12 +217,13 @@ fn request(device: &str, command: u32, mut words: [u32; WORDS]) -> io::Result<[u
     name[..device.len()].copy_from_slice(device.as_bytes());
     let mut interface = InterfaceRequest { name, data: words.as_mut_ptr(), rest: [0; 16] };
     // SAFETY: SIOCETHTOOL reads one ifreq, which this struct is, and reads and writes the structure of its command behind `data`: each
-    // of those used here has at most WORDS words, and `words` lives until the call is over.
+    // of those with a fixed size has at most WORDS words, those of features have as many blocks as they name, the strings have the count
+    // that the kernel gave before, which never changes, and `words` lives until the call is over.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut interface) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(words)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -159,9 +240,31 @@ mod tests {
     }
 
     #[test]
+    fn the_kinds_of_segmentation_that_were_asked_for_are_restored_and_no_other_one() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: a network namespace needs root");
+        }
+        let in_its_own = || {
+            crate::namespace::own_network().unwrap();
+            let found = "on tx-tcp-segmentation tx-tcp6-segmentation";
+            NicValue::Tso.write("lo", found).unwrap();
+            assert_eq!(NicValue::Tso.read("lo").unwrap(), found);
+            NicValue::Tso.write("lo", OFF).unwrap();
+            assert_eq!(NicValue::Tso.read("lo").unwrap(), OFF);
+            NicValue::Tso.write("lo", ON).unwrap();
+            assert!(NicValue::Tso.read("lo").unwrap().contains("mangleid"));
+            NicValue::Tso.write("lo", found).unwrap();
+            assert_eq!(NicValue::Tso.read("lo").unwrap(), found);
+        };
+        std::thread::scope(|scope| scope.spawn(in_its_own).join().unwrap());
+    }
+
+    #[test]
     fn the_offloads_of_the_loopback_device_are_read() {
         // It segments nothing by itself, and always hands on what is large.
-        assert_eq!(NicValue::Tso.read("lo").unwrap(), ON);
+        assert_eq!(NicValue::Gso.read("lo").unwrap(), ON);
+        let kinds = "on tx-tcp-segmentation tx-tcp-ecn-segmentation tx-tcp-mangleid-segmentation";
+        assert!(NicValue::Tso.read("lo").unwrap().starts_with(kinds), "{:?}", NicValue::Tso.read("lo"));
         assert_eq!(NicValue::RxRing.read("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
     }
 }

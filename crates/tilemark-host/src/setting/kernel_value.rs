@@ -55,6 +55,8 @@ impl Form {
             Self::Words => text.split_whitespace().collect::<Vec<_>>().join(" "),
             Self::Choice => {
                 let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    /// The value is the first word. After it comes what a write of that word alone would change too.
+    Leading,
                 chosen.map_or_else(|| text.trim(), |(chosen, _)| chosen).to_owned()
             }
             Self::Member(word) => {
@@ -71,10 +73,11 @@ impl Form {
         }
     }
 
+            Self::Leading => text.split_whitespace().next().unwrap_or_default().to_owned(),
     /// What is written to restore the value that was read as `text`.
     pub(super) fn order_for(&self, text: &str) -> String {
         match self {
-            Self::Whole | Self::Words | Self::Processors => text.to_owned(),
+            Self::Whole | Self::Words | Self::Leading | Self::Processors => text.to_owned(),
             Self::Mask => grouped(text),
             Self::Choice => self.value_in(text),
             Self::Member(word) if self.value_in(text).is_empty() => format!("-{word}"),
@@ -297,3 +300,4 @@ mod tests {
         assert!(!path.exists());
     }
 }
+            (Form::Leading, "on tx-tcp-segmentation", "on", "on tx-tcp-segmentation"),

@@ -114,5 +114,7 @@ fn by_ethtool(request: &Request<'_>, value: NicValue) -> Result<Vec<Setting>, Ho
     if !request.root.is_real() {
         return Err(request.absent("only a real host has network devices", LEAVE_OUT));
     }
-    request.readable(Reach::Nic { device, value })
+    let form = if value == NicValue::Tso { Form::Leading } else { Form::Whole };
+    let settings = request.readable(Reach::Nic { device, value })?;
+    Ok(settings.into_iter().map(|setting| Setting { form: form.clone(), ..setting }).collect())
 }
