@@ -146,6 +146,12 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     let recovered = network.says(&home, &["recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
+    let elsewhere = home.says(&["host", "restore"]);
+    assert!(
+        elsewhere.code == Some(6) && elsewhere.error.contains("another network namespace"),
+        "{elsewhere:?}"
+    );
+    assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
 
     let restored = network.says(&home, &["host", "restore"]);
     assert_eq!(restored.code, Some(0), "{restored:?}");
@@ -261,6 +267,52 @@ fn values_of_a_network_device_that_are_no_files_are_restored_too() {
     let applied: serde_json::Value = serde_json::from_str(&read("applied")).unwrap();
     assert_eq!(applied["changed"].as_array().unwrap().len(), values.len(), "{applied}");
     assert!(said.out.contains("nic.tm0.tso: it was on, Tilemark set off, and it is on again"), "{said:?}");
+}
+
+#[test]
+fn what_forwarding_changes_along_with_itself_is_restored_and_what_loses_addresses_is_refused() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let file = |name: &str, settings: &[(&str, &str)]| {
+        let line =
+            |(key, value): &(&str, &str)| format!("[[setting]]\nkey = \"{key}\"\nvalue = \"{value}\"\n");
+        let lines: String = settings.iter().map(line).collect();
+        let text = format!("schema = 1\nname = \"test\"\nabout = \"A test.\"\n{lines}");
+        home.file(name, &text).to_str().unwrap().to_owned()
+    };
+    let keys = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
+    let forwarding = file("forwarding.toml", &keys.map(|key| (key, "1")));
+    let without = file("without.toml", &[("net.ipv6.conf.all.disable_ipv6", "1")]);
+    let script = format!(
+        "set -e; ip link add tm0 type veth peer name tm1; cd {}
+         for device in tm0 tm1; do ip link set $device addrgenmode none; ip link set $device up; done
+         ip -6 addr add fd00::1/64 dev tm0 nodad
+         cd /proc/sys/net; echo 0 > ipv4/conf/all/accept_redirects
+         for version in ipv4 ipv6; do echo 1 > $version/conf/tm0/forwarding; done
+         values() {{ grep -r . ipv4/conf ipv6/conf 2> /dev/null | sort > {0}/$1; ip -6 -o addr show dev tm0 >> {0}/$1; }}
+         values before
+         {TILEMARK} host apply {forwarding} --yes --allow {} --allow {}
+         values applied
+         {TILEMARK} host restore
+         values after
+         {TILEMARK} host apply {without} --yes || echo refused $?
+         values refused",
+        home.path().display(),
+        keys[0],
+        keys[1],
+    );
+    let said = Said::of(&network.command(&home, &["sh", "-c", &script]).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let [before, applied, after, refused] = ["before", "applied", "after", "refused"]
+        .map(|name| fs::read_to_string(home.path().join(name)).unwrap());
+    assert!(before.contains("ipv6/conf/tm1/forwarding:0") && before.contains("fd00::1"), "{before}");
+    assert!(
+        applied.contains("ipv6/conf/tm1/forwarding:1") && applied.contains("all/accept_redirects:1"),
+        "{applied}"
+    );
+    assert_eq!(after, before);
+    assert_eq!(refused, before);
+    assert!(said.out.contains("refused 3") && said.error.contains("does not bring them back"), "{said:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use tilemark_sys::files::{read_trusted, replace_private};
 
 use super::{Reach, Setting};
 use crate::error::HostError;
+use crate::traces::holders;
 
 /// A setting that is held at our value, with the text that it had before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ pub struct Held {
     pub setting: Setting,
     /// The whole text before.
     pub found: String,
+    /// The network namespace that it was found in, where it is a value of one: its inode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<u64>,
 }
 
 /// The value of a setting now.
@@ -48,6 +53,12 @@ pub struct Outcome {
 }
 
 impl Held {
+    /// A setting with its text of now.
+    fn read(setting: &Setting) -> Result<Self, HostError> {
+        let network = if setting.is_of_a_network() { own_network() } else { None };
+        Ok(Self { setting: setting.clone(), found: setting.read()?, network })
+    }
+
     /// The value before ours.
     pub fn found_value(&self) -> String {
         self.setting.form.value_in(&self.found)
@@ -70,6 +81,9 @@ impl Held {
 
     /// Reads which value it has now.
     pub fn now(&self) -> Now {
+        if let Some(network) = self.network.filter(|network| Some(*network) != own_network()) {
+            return elsewhere(&format!("net:[{network}]"));
+        }
         let value = match self.setting.read() {
             Ok(text) => self.setting.form.value_in(&text),
             Err(error) if error.is_gone() => return Now::Gone(error.in_a_line()),
@@ -90,6 +104,18 @@ impl Held {
             Now::Other(_) if self.setting.is_follower() => self.put_back(),
             Now::Other(value) if self.is_on_the_way(&value) => self.put_back(),
             now => self.outcome(now, None),
+        }
+    }
+
+    /// The same, but leaves it alone where another program has set the other one of its pair: to write this one would undo that.
+    fn restore_beside(&self, of_others: &[PathBuf]) -> Outcome {
+        let pair = self.setting.pair().filter(|pair| of_others.contains(pair));
+        match pair.filter(|_| self.now() == Now::Ours) {
+            Some(pair) => {
+                let why = format!("another program set {}, which rules it", pair.display());
+                self.outcome(Now::Other(self.setting.value.clone()), Some(why))
+            }
+            None => self.restore(),
         }
     }
 
@@ -182,12 +208,13 @@ struct Document {
     held: Vec<Held>,
 }
 
-/// A moment of [`Journal::hold`], for tests that end it there.
+/// A moment of [`Journal::hold`] or [`Journal::restore`], for tests that end it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     Journaled,
     Written,
     ReadBack,
+    PutBack,
 }
 
 impl Journal {
@@ -257,7 +284,7 @@ impl Journal {
         let mut before = self.held()?;
         let mut new = Vec::new();
         for setting in settings {
-            let held = Held { setting: setting.clone(), found: setting.read()? };
+            let held = Held::read(setting)?;
             if held.is_to_be_restored() {
                 // One that is held already, and changed since: its value now is what is to be found again.
                 before.retain(|held| !held.setting.is_same_as(setting));
@@ -303,14 +330,22 @@ impl Journal {
     /// # Errors
     /// As [`Self::restore`].
     pub fn restore_unless(&self, in_use: &dyn Fn(&Held) -> bool) -> Result<Vec<Outcome>, HostError> {
+        self.restore_watched(in_use, &mut |_| {})
+    }
+
+    fn restore_watched(
+        &self,
+        in_use: &dyn Fn(&Held) -> bool,
+        at: &mut dyn FnMut(Moment),
+    ) -> Result<Vec<Outcome>, HostError> {
         let (mut left, free): (Vec<Held>, Vec<Held>) = self.held()?.into_iter().partition(in_use);
-        let mut outcomes: Vec<Outcome> = free.iter().rev().map(Held::restore).collect();
-        for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome.now, Now::Other(_))) {
-            // Restoring another one may have restored it.
-            if outcome.held.now() == Now::AsFound {
-                outcome.now = Now::AsFound;
-            }
+        let of_others = pairs_of_others(&free);
+        let mut outcomes = Vec::new();
+        for held in free.iter().rev() {
+            outcomes.push(held.restore_beside(&of_others));
+            at(Moment::PutBack);
         }
+        look_again(&mut outcomes);
         let not_restored = outcomes.iter().rev().filter(|outcome| !outcome.is_settled());
         left.extend(not_restored.map(|outcome| outcome.held.clone()));
         self.write(&left)?;
@@ -353,6 +388,46 @@ impl Journal {
     }
 }
 
+/// The network namespace of this thread.
+fn own_network() -> Option<u64> {
+    Some(fs::metadata("/proc/thread-self/ns/net").ok()?.ino())
+}
+
+/// A value of another network namespace: here its file is that of another value. It is gone with its namespace.
+fn elsewhere(namespace: &str) -> Now {
+    match holders(&[namespace.to_owned()]) {
+        Ok(holders) if holders.is_empty() => {
+            Now::Gone(format!("its network namespace {namespace} has ended"))
+        }
+        _ => {
+            Now::Unread(format!("it is a value of another network namespace, {namespace}: restore it there"))
+        }
+    }
+}
+
+/// Files of pairs that another program has set: it set the other one of the pair to 0 with that.
+fn pairs_of_others(held: &[Held]) -> Vec<PathBuf> {
+    let is_of_others = |held: &&Held| held.setting.pair().is_some() && matches!(held.now(), Now::Other(_));
+    held.iter().filter(is_of_others).map(|held| held.setting.path.clone()).collect()
+}
+
+/// Looks once more at what is not as found when all others were restored: another one may have restored it, or may have kept the kernel from
+/// taking it.
+fn look_again(outcomes: &mut [Outcome]) {
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.now != Now::AsFound) {
+        match outcome.held.now() {
+            Now::AsFound => *outcome = outcome.held.outcome(Now::AsFound, None),
+            Now::Ours if !outcome.is_settled() => {
+                let again = outcome.held.restore();
+                if again.is_settled() {
+                    *outcome = again;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// What is journaled. What has its value already has the same one once it is restored.
 fn with(before: &[Held], new: &[Held]) -> Vec<Held> {
     before.iter().chain(new.iter().filter(|held| held.is_to_be_restored())).cloned().collect()
@@ -363,6 +438,10 @@ fn with(before: &[Held], new: &[Held]) -> Vec<Held> {
 fn set_all(new: &[Held], at: &mut dyn FnMut(Moment)) -> Result<Vec<Setting>, (HostError, Vec<Held>)> {
     let mut immovable = Vec::new();
     for (place, held) in new.iter().enumerate().filter(|(_, held)| !held.setting.is_follower()) {
+        if held.is_to_be_restored() && held.setting.is_spread_by_kernel() {
+            immovable.push(held.setting.clone());
+            continue;
+        }
         match held.setting.set(&mut || at(Moment::Written)) {
             Ok(()) => at(Moment::ReadBack),
             Err(error) if held.setting.is_immovable(&error) => immovable.push(held.setting.clone()),
@@ -389,8 +468,10 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
         Now::AsFound => refused.restore(),
         _ => refused.put_back(),
     };
-    let is_left = |outcome: &Outcome| !outcome.is_settled();
-    let left = set.iter().rev().map(Held::restore).filter(is_left);
+    let mut outcomes: Vec<Outcome> =
+        std::iter::once(undone).chain(set.iter().rev().map(Held::restore)).collect();
+    look_again(&mut outcomes);
+    let undone = outcomes.remove(0);
     // A unit that systemd made for the moment is gone once it is stopped, and cannot be started: that is no restoring.
     let is_restored = match undone.now {
         Now::AsFound => true,
@@ -398,6 +479,7 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
         _ => false,
     };
     let first = (!is_restored).then_some(undone);
+    let left = outcomes.into_iter().filter(|outcome| !outcome.is_settled());
     let mut left: Vec<Held> = first.into_iter().chain(left).map(|outcome| outcome.held).collect();
     left.reverse();
     left
@@ -568,7 +650,7 @@ mod tests {
         // A 0 in this file means the value at the start of the process: it is never read.
         let setting = Setting::file("slack of timers", "/proc/self/timerslack_ns", Form::Whole, "70000");
         setting.write("70000").unwrap();
-        host.journal().adopt(vec![Held { setting, found: "0\n".to_owned() }]).unwrap();
+        host.journal().adopt(vec![Held { setting, found: "0\n".to_owned(), network: None }]).unwrap();
         let outcomes = host.journal().restore().unwrap();
         assert!(!outcomes[0].is_settled() && outcomes[0].now == Now::Ours, "{outcomes:?}");
         let named = outcomes[0].to_string();
@@ -622,7 +704,7 @@ mod tests {
         assert_eq!(host.journal().held().unwrap(), []);
         let no_device =
             Setting::by("ring", Reach::Nic { device: "gone0".into(), value: NicValue::RxRing }, "64");
-        assert!(matches!(Held { setting: no_device, found: "32".into() }.now(), Now::Gone(_)));
+        assert!(matches!(Held { setting: no_device, found: "32".into(), network: None }.now(), Now::Gone(_)));
     }
 
     /// The processors that a control group isolates, in a folder that plays the tree, held by a command that was killed in its write.
@@ -630,7 +712,7 @@ mod tests {
         let host = Host::with(&[]);
         let group = host.folder.path().join("group");
         let setting = Setting::by("cpuset.isolated", Reach::Partition { group: group.clone() }, "2-3");
-        host.journal().adopt(vec![Held { setting, found: String::new() }]).unwrap();
+        host.journal().adopt(vec![Held { setting, found: String::new(), network: None }]).unwrap();
         fs::create_dir(&group).unwrap();
         files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
         let outcome = host.journal().restore().unwrap().remove(0);
@@ -733,6 +815,142 @@ mod tests {
         assert_eq!(known::resolve(&Root::real(), "service.firewalld", "stopped").unwrap().len(), 1);
     }
 
+    /// A systemd with two services that run, of which the second one starts only while the first one runs.
+    fn second_needs_first() {
+        let mut running = [true, true];
+        let fake = move |arguments: &[&str]| {
+            let of = usize::from(arguments.last() == Some(&"second.service"));
+            match arguments[0] {
+                "show" => {
+                    let state = if running[of] { "active" } else { "inactive" };
+                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
+                }
+                "start" if of == 1 && !running[0] => return Err(io::Error::other("busy")),
+                verb => running[of] = verb == "start",
+            }
+            Ok(String::new())
+        };
+        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
+    }
+
+    #[test]
+    fn what_cannot_be_restored_before_another_one_is_restored_after_it() {
+        let host = Host::with(&[]);
+        second_needs_first();
+        let stopped = |name: &str| {
+            Setting::by(name, Reach::Service { unit: format!("{name}.service") }, service::STOPPED)
+        };
+        let both = [stopped("first"), stopped("second")];
+        host.journal().hold(&both).unwrap();
+        let outcomes = host.journal().restore().unwrap();
+        assert_eq!(nows(&outcomes), [Now::AsFound, Now::AsFound]);
+        assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()), "{outcomes:?}");
+        assert!(!host.journal().path.exists());
+        // The same where a later setting is refused.
+        let ignored = Setting::file("a value that the kernel ignores", "/dev/null", Form::Whole, "1");
+        host.journal().hold(&[&both[..], &[ignored]].concat()).unwrap_err();
+        assert_eq!(both.map(|setting| setting.now().unwrap()), [service::RUNNING, service::RUNNING]);
+        assert_eq!(host.journal().held().unwrap(), []);
+    }
+
+    #[test]
+    fn of_a_pair_neither_is_written_where_another_program_set_one() {
+        let host = Host::with(&[]);
+        let [bytes, ratio] = ["dirty_bytes", "dirty_ratio"].map(|name| host.folder.path().join(name));
+        let settings = [
+            Setting::file("vm.dirty_bytes", &bytes, Form::Words, "100000000"),
+            Setting::file("vm.dirty_ratio", &ratio, Form::Words, "0"),
+        ];
+        let write = |texts: [&str; 2]| {
+            fs::write(&bytes, texts[0]).unwrap();
+            fs::write(&ratio, texts[1]).unwrap();
+        };
+        let other = |value: &str| Now::Other(value.to_owned());
+        for (others, nows_then) in [
+            // A new limit in bytes keeps the ratio at 0, which is our value too.
+            (["50000000\n", "0\n"], [other("0"), other("50000000")]),
+            (["0\n", "15\n"], [other("15"), Now::AsFound]),
+        ] {
+            write(["0\n", "20\n"]);
+            // As the kernel does it.
+            host.journal().hold_watched(&settings, &mut |_| fs::write(&ratio, "0\n").unwrap()).unwrap();
+            assert_eq!(host.journal().held().unwrap().len(), 2);
+            write(others);
+            let outcomes = host.journal().restore().unwrap();
+            assert_eq!(nows(&outcomes), nows_then);
+            assert_eq!([&bytes, &ratio].map(|path| fs::read_to_string(path).unwrap()), others);
+            assert!(!host.journal().path.exists());
+        }
+        write(["0\n", "20\n"]);
+        host.journal().hold(&settings).unwrap();
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound]);
+    }
+
+    #[test]
+    fn a_value_of_another_network_namespace_is_left_alone_and_gone_with_it() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: a network namespace needs root");
+        }
+        let host = Host::with(&[]);
+        let setting = Setting::file("TTL", "/proc/sys/net/ipv4/ip_default_ttl", Form::Words, "63");
+        let journal = host.journal();
+        let (held, restored) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                tilemark_sys::namespace::own_network().unwrap();
+                // A thread's namespace is found by its descriptor.
+                let _namespace = File::open("/proc/thread-self/ns/net").unwrap();
+                journal.hold(std::slice::from_ref(&setting)).unwrap();
+                held.wait();
+                restored.wait();
+                let own = journal.restore().unwrap();
+                journal.hold(std::slice::from_ref(&setting)).unwrap();
+                own
+            });
+            held.wait();
+            let before = setting.read().unwrap();
+            let outside = journal.restore().unwrap();
+            restored.wait();
+            assert!(matches!(outside[0].now, Now::Unread(_)) && !outside[0].is_settled(), "{outside:?}");
+            assert!(outside[0].to_string().contains("another network namespace, net:["), "{}", outside[0]);
+            assert_eq!(setting.read().unwrap(), before);
+            assert_eq!(nows(&inside.join().unwrap()), [Now::AsFound]);
+        });
+        let gone = journal.restore().unwrap();
+        assert!(matches!(&gone[0].now, Now::Gone(why) if why.contains("has ended")), "{gone:?}");
+        assert_eq!(journal.held().unwrap(), []);
+    }
+
+    #[test]
+    fn a_vector_whose_file_nobody_may_write_is_left_where_it_is_and_the_others_are_moved() {
+        use std::os::unix::fs::PermissionsExt;
+        let host = Host::with(&[]);
+        let vector = |name: &str| {
+            let path = host.folder.path().join(name);
+            fs::write(&path, "0-3\n").unwrap();
+            Setting::file(name, path, Form::Processors, "1").of_a_vector()
+        };
+        let [moved, spread] = [vector("1"), vector("2")];
+        fs::set_permissions(&spread.path, fs::Permissions::from_mode(0o444)).unwrap();
+        assert_eq!(host.journal().hold(&[moved.clone(), spread.clone()]).unwrap(), [spread.clone()]);
+        assert_eq!([&moved, &spread].map(|one| one.now().unwrap()), ["1", "0-3"]);
+        assert_eq!(host.journal().held().unwrap().len(), 1);
+        for (error, is_immovable) in [(libc_error(5), true), (libc_error(1), true), (libc_error(22), false)] {
+            let error = HostError::Setting {
+                verb: "write",
+                name: String::new(),
+                path: PathBuf::new(),
+                source: error,
+            };
+            assert_eq!(moved.is_immovable(&error), is_immovable, "{error:?}");
+        }
+    }
+
+    /// EPERM is 1, EIO is 5, EINVAL is 22.
+    fn libc_error(number: i32) -> io::Error {
+        io::Error::from_raw_os_error(number)
+    }
+
     #[test]
     fn a_service_that_sets_values_back_when_it_stops_is_stopped_before_values_are_set() {
         for found in ["30\n", "n/a\n"] {
@@ -815,7 +1033,7 @@ mod tests {
         (host, texts)
     }
 
-    /// Ends after so many moments of setting so many values.
+    /// Ends after so many moments of setting so many values, and of restoring them.
     fn die_after(place: &str) {
         let [count, moments, folder] = place.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!() };
         let (count, moments): (u32, u32) = (count.parse().unwrap(), moments.parse().unwrap());
@@ -823,13 +1041,15 @@ mod tests {
             (0..count).map(|processor| wake_limit::awake_below(Path::new(folder), processor)).collect();
         let journal = Journal::at(Path::new(folder).join("settings.json"), "this-boot");
         let mut passed = 0;
-        let _ = journal.hold_watched(&settings, &mut |_| {
+        let mut pass = |_| {
             passed += 1;
             if passed == moments {
                 let own = rustix::process::getpid();
                 rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
             }
-        });
+        };
+        let _ = journal.hold_watched(&settings, &mut pass);
+        let _ = journal.restore_watched(&|_| false, &mut pass);
     }
 
     #[test]
@@ -845,7 +1065,7 @@ mod tests {
             // A linear congruential generator (Numerical Recipes, 7.1): the trials are the same each time.
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let count = 1 + (random >> 16) % 24;
-            let moments = 1 + (random >> 8) % (2 * count + 1);
+            let moments = 1 + (random >> 8) % (3 * count + 1);
             let (host, texts) = large(count);
             let mut child = Command::new(std::env::current_exe().unwrap());
             let place = format!("{count} {moments} {}", host.folder.path().display());

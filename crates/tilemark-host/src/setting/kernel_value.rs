@@ -29,6 +29,24 @@ pub struct Setting {
     pub value: String,
 }
 
+/// Files whose value brings that of another one, or rules which ones it may have.
+const LEADERS: [&str; 7] = [
+    "queue/scheduler",
+    "scaling_governor",
+    "transparent_hugepage/enabled",
+    "ksm/run",
+    "net/ipv4/ip_forward",
+    "net/ipv4/conf/all/forwarding",
+    "net/ipv6/conf/all/forwarding",
+];
+
+/// Files of which only one is in force: the kernel sets the other one to 0.
+const PAIRS: [[&str; 2]; 3] = [
+    ["dirty_bytes", "dirty_ratio"],
+    ["dirty_background_bytes", "dirty_background_ratio"],
+    ["overcommit_kbytes", "overcommit_ratio"],
+];
+
 /// How the text of a setting holds its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,6 +55,8 @@ pub enum Form {
     Whole,
     /// Words, whatever blanks are between them: the kernel takes `4096 87380 6291456` and shows it with tabs.
     Words,
+    /// The value is the first word. After it comes what a write of that word alone would change too.
+    Leading,
     /// All values in a line, the current one in brackets: `always [madvise] never`. Writing one of them sets it.
     Choice,
     /// A list of words, which has this one or not. The value is the word or nothing; `+word` adds it and `-word` removes it.
@@ -53,10 +73,9 @@ impl Form {
         match self {
             Self::Whole => text.trim().to_owned(),
             Self::Words => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Self::Leading => text.split_whitespace().next().unwrap_or_default().to_owned(),
             Self::Choice => {
                 let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    /// The value is the first word. After it comes what a write of that word alone would change too.
-    Leading,
                 chosen.map_or_else(|| text.trim(), |(chosen, _)| chosen).to_owned()
             }
             Self::Member(word) => {
@@ -73,7 +92,6 @@ impl Form {
         }
     }
 
-            Self::Leading => text.split_whitespace().next().unwrap_or_default().to_owned(),
     /// What is written to restore the value that was read as `text`.
     pub(super) fn order_for(&self, text: &str) -> String {
         match self {
@@ -146,15 +164,28 @@ impl Setting {
         matches!(self.reach, Reach::Service { .. }) && self.value == service::STOPPED
     }
 
-    /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, and a new
-    /// scheduler of a queue sets the queue's depth too.
+    /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, and some
+    /// values bring or rule others.
     pub(super) fn turn(&self) -> u8 {
         match self {
             follower if follower.is_follower() => 0,
             service if service.stops_a_service() => 1,
-            scheduler if scheduler.path.ends_with("queue/scheduler") => 2,
+            leader if LEADERS.iter().any(|path| leader.path.ends_with(path)) => 2,
             _ => 3,
         }
+    }
+
+    /// Whether each network namespace has a value of its own, or none.
+    pub(super) fn is_of_a_network(&self) -> bool {
+        matches!(self.reach, Reach::Nic { .. })
+            || ["/proc/sys/net", "/sys/class/net"].iter().any(|folder| self.path.starts_with(folder))
+    }
+
+    /// The file of the other one, where it is one of a pair.
+    pub(super) fn pair(&self) -> Option<PathBuf> {
+        let name = self.path.file_name()?.to_str()?;
+        let [one, other] = PAIRS.into_iter().find(|pair| pair.contains(&name))?;
+        Some(self.path.with_file_name(if name == one { other } else { one }))
     }
 
     /// Whether one write takes the kernel many steps, which others see: it allocates huge pages one by one, until all are there or the
@@ -239,10 +270,16 @@ impl Setting {
         self.reach.write(&self.path, &order).map_err(|source| self.failed("write", source))
     }
 
-    /// Whether an error says that the kernel spreads this vector of interrupts itself.
+    /// Whether an error says that the kernel spreads this vector of interrupts itself: EPERM since Linux 6.12, EIO before.
     pub(super) fn is_immovable(&self, error: &HostError) -> bool {
         let HostError::Setting { verb: "write", source, .. } = error else { return false };
-        self.reach == Reach::Vector && source.raw_os_error() == Some(Errno::IO.raw_os_error())
+        self.reach == Reach::Vector && matches!(Errno::from_io_error(source), Some(Errno::IO | Errno::PERM))
+    }
+
+    /// Whether its file says that the kernel spreads this vector of interrupts itself: nobody may write it.
+    pub fn is_spread_by_kernel(&self) -> bool {
+        let is_fixed = || self.path.metadata().is_ok_and(|file| file.permissions().readonly());
+        self.reach == Reach::Vector && is_fixed()
     }
 
     fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
@@ -276,6 +313,7 @@ mod tests {
             (member.clone(), "cpu memory_recursive\n", "", "-memory"),
             (member, "\n", "", "-memory"),
             (Form::Words, "4096\t87380\t6291456\n", "4096 87380 6291456", "4096\t87380\t6291456\n"),
+            (Form::Leading, "on tx-tcp-segmentation", "on", "on tx-tcp-segmentation"),
             (Form::Processors, "0,1,2-3,8\n", "0-3,8", "0,1,2-3,8\n"),
             (Form::Processors, "\n", "", "\n"),
             (Form::Mask, "00000000,0000000F\n", "f", "00000000,0000000F\n"),
@@ -300,4 +338,3 @@ mod tests {
         assert!(!path.exists());
     }
 }
-            (Form::Leading, "on tx-tcp-segmentation", "on", "on tx-tcp-segmentation"),

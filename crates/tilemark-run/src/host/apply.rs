@@ -175,7 +175,7 @@ pub(super) fn apply_on(
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         skipped: skipped(&plan),
         left_out: plan.left_out(),
-        immovable: immovable.iter().map(ToString::to_string).collect(),
+        immovable: spread(&plan).chain(&immovable).map(ToString::to_string).collect(),
         changed_by_others: words_of(&half, &|now| matches!(now, Now::Other(_))),
     })
 }
@@ -185,7 +185,7 @@ pub(super) fn to_set(plan: &HostPlan, allow: &[String]) -> Vec<Setting> {
     let is_wanted = |planned: &&Planned| match planned.state {
         State::Changes => true,
         State::AsWanted => !planned.danger.needs_consent() || allow.contains(&planned.key),
-        State::Skipped | State::Refused | State::LeftOut => false,
+        State::Skipped | State::Refused | State::LeftOut | State::Spread => false,
     };
     let wanted = plan.settings.iter().filter(is_wanted);
     wanted.flat_map(|planned| planned.followers.iter().chain(&planned.setting)).cloned().collect()
@@ -237,7 +237,7 @@ pub fn verify(name: &str, allow: &[String]) -> Result<Verified, Failure> {
 pub(super) fn verified(plan: HostPlan, allow: &[String]) -> Verified {
     let plan = plan.allowing(allow);
     let difference = |planned: &Planned| match (planned.state, &planned.now, &planned.why) {
-        (State::AsWanted | State::Skipped | State::LeftOut, ..) => None,
+        (State::AsWanted | State::Skipped | State::LeftOut | State::Spread, ..) => None,
         (_, Some(now), _) => {
             let Planned { name, wanted, .. } = planned;
             Some(format!("{name} is {now}, and the profile wants {wanted}"))
@@ -248,7 +248,11 @@ pub(super) fn verified(plan: HostPlan, allow: &[String]) -> Verified {
         profile: plan.profile.clone(),
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         differences: plan.settings.iter().filter_map(difference).collect(),
-        skipped: skipped(&plan),
+        skipped: [
+            skipped(&plan),
+            spread(&plan).map(|one| format!("the kernel spreads {one} itself")).collect(),
+        ]
+        .concat(),
         left_out: plan.left_out(),
     }
 }
@@ -306,6 +310,12 @@ pub(super) fn status_from(journal: &HostJournal) -> Result<Status, Failure> {
 fn skipped(plan: &HostPlan) -> Vec<String> {
     let skipped = plan.settings.iter().filter(|planned| planned.state == State::Skipped);
     skipped.filter_map(|planned| planned.why.as_ref()).map(|why| why.message.clone()).collect()
+}
+
+/// Vectors of interrupts whose files say that the kernel spreads them itself.
+fn spread(plan: &HostPlan) -> impl Iterator<Item = &Setting> {
+    let spread = plan.settings.iter().filter(|planned| planned.state == State::Spread);
+    spread.filter_map(|planned| planned.setting.as_ref())
 }
 
 fn held_already(first: &Applied) -> Failure {

@@ -15,6 +15,7 @@ impl HostPlan {
         add(&mut text, &dangerous, "would change only where named, since dangerous", &changed);
         self.add(&mut text, State::Refused, "cannot be set on this host", &refused);
         self.add(&mut text, State::AsWanted, "already as wanted", &as_wanted);
+        self.add(&mut text, State::Spread, "unchanged, because the kernel spreads them itself", &as_wanted);
         self.add(&mut text, State::Skipped, "not on this host, and skipped", &refused);
         for rival in &self.rivals {
             let refusal = rival.refusal();

@@ -89,6 +89,8 @@ pub enum State {
     Refused,
     /// It is dangerous, and nobody named it: it stays as it is.
     LeftOut,
+    /// The interrupts of this vector cannot be moved, and others of the device can.
+    Spread,
 }
 
 /// Why a setting would not be set.
@@ -103,6 +105,16 @@ pub struct Refusal {
 impl Refusal {
     fn of(error: &HostError) -> Self {
         Self { message: error.in_a_line(), remedy: error.remedy().to_owned() }
+    }
+
+    fn of_spread(setting: &Setting) -> Self {
+        let message = format!("the kernel spreads {setting} itself");
+        Self { message, remedy: "nothing to do: it is unchanged".to_owned() }
+    }
+
+    fn of_one_way(setting: &Setting, why: &str) -> Self {
+        let message = format!("{setting} at {} could not be restored: {why}", setting.value);
+        Self { message, remedy: "leave it out, or set it by other means for good".to_owned() }
     }
 }
 
@@ -142,6 +154,7 @@ pub(super) fn plan_on(root: &Root, profile: &Profile) -> HostPlan {
         profile.settings.iter().partition(|setting| setting.value.is_some());
     let mut settings: Vec<Planned> = set.into_iter().flat_map(|line| planned(root, line)).collect();
     refuse_contradictions(&mut settings);
+    refuse_one_way(&mut settings);
     let rivals = rivals(root, &settings);
     HostPlan {
         profile: profile.name.clone(),
@@ -189,6 +202,7 @@ fn on_host(line: &ProfileSetting, setting: Setting) -> Planned {
     let (state, why) = match &now {
         Err(error) => (State::Refused, Some(Refusal::of(error))),
         Ok(now) if *now == setting.value => (State::AsWanted, None),
+        Ok(_) if setting.is_spread_by_kernel() => (State::Spread, Some(Refusal::of_spread(&setting))),
         Ok(_) => match setting.check_writable() {
             Ok(()) => (State::Changes, None),
             Err(error) => (State::Refused, Some(Refusal::of(&error))),
@@ -251,6 +265,18 @@ fn refuse_contradictions(settings: &mut Vec<Planned>) {
                 place += 1;
             }
             None => place += 1,
+        }
+    }
+}
+
+/// What could not be restored is not applied.
+fn refuse_one_way(settings: &mut [Planned]) {
+    let all: Vec<Setting> = settings.iter().filter_map(|planned| planned.setting.clone()).collect();
+    for planned in settings.iter_mut().filter(|planned| planned.state == State::Changes) {
+        let Some(setting) = &planned.setting else { continue };
+        if let Some(why) = known::one_way(setting, &all) {
+            planned.why = Some(Refusal::of_one_way(setting, why));
+            planned.state = State::Refused;
         }
     }
 }

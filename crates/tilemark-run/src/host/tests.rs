@@ -8,7 +8,11 @@ use crate::{
     },
     job::host_journal::HostJournal,
 };
-use std::{fs, path::Path};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
 use tempfile::TempDir;
 use tilemark_host::{
     HostError,
@@ -160,6 +164,55 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     let differences = verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences;
     assert_eq!(differences.len(), 3);
     assert!(differences[0].contains("is 60, and the profile wants 10"), "{differences:?}");
+}
+
+#[test]
+fn vectors_that_the_kernel_spreads_itself_are_unchanged_and_named_and_the_others_are_moved() {
+    let host = Host::new();
+    let pci = "/sys/devices/pci0000:00/0000:00:03.0";
+    host.write("/sys/devices/system/cpu/online", "0-3\n");
+    let class = host.root().path("/sys/class/net/eth0");
+    fs::create_dir_all(&class).unwrap();
+    let vector = |number: u32| format!("/proc/irq/{number}/smp_affinity_list");
+    for number in [26, 27] {
+        host.write(&format!("{pci}/msi_irqs/{number}"), "");
+        host.write(&vector(number), "0-3\n");
+    }
+    symlink(host.root().path(pci), class.join("device")).unwrap();
+    fs::set_permissions(host.root().path(&vector(27)), Permissions::from_mode(0o444)).unwrap();
+    let moved = [("irq.eth0.affinity", "1")];
+    let plan = host.plan(&moved);
+    assert_eq!(
+        plan.settings.iter().map(|one| one.state).collect::<Vec<_>>(),
+        [State::Changes, State::Spread]
+    );
+    assert!(plan.text().contains("1 setting unchanged, because the kernel spreads"), "{}", plan.text());
+    let done = host.apply(&moved).unwrap();
+    assert_eq!((done.changed.len(), host.read(&vector(26)).as_str()), (1, "1"));
+    assert!(done.immovable[0].contains("interrupt 27") && done.immovable.len() == 1, "{done:?}");
+    let verified = verified(host.plan(&moved), &[]);
+    assert_eq!((verified.differences.len(), verified.skipped.len()), (0, 1), "{verified:?}");
+    restore_from(&host.journal()).unwrap();
+    assert_eq!([26, 27].map(|number| host.read(&vector(number))), ["0-3\n", "0-3\n"]);
+}
+
+#[test]
+fn what_could_not_be_restored_is_not_applied() {
+    let host = Host::new();
+    host.write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n");
+    host.write("/sys/kernel/mm/ksm/merge_across_nodes", "1\n");
+    let (switch, merge) = (("net.ipv6.conf.all.disable_ipv6", "1"), ("ksm.merge_across_nodes", "0"));
+    for (settings, said) in [
+        (vec![("vm.swappiness", "10"), switch], "the kernel drops the IPv6 addresses"),
+        (vec![merge, ("ksm", "on")], "KSM is on"),
+    ] {
+        let refused = host.apply(&settings).unwrap_err();
+        assert!(refused.message.contains(said) && refused.message.contains("restored"), "{refused:?}");
+        host.is_as_before();
+    }
+    host.apply(&[merge]).unwrap();
+    restore_from(&host.journal()).unwrap();
+    host.is_as_before();
 }
 
 #[test]

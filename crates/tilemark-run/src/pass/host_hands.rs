@@ -99,15 +99,17 @@ impl HostHands {
             .is_ok_and(|under_way| under_way.settings.iter().any(|own| own.is_same_as(setting)))
     }
 
-    fn hold(&self, all: &[OneSetting]) -> Result<(), HostError> {
+    /// Sets all of these or none. Returns the vectors that the kernel does not let anybody move.
+    fn hold(&self, all: &[OneSetting]) -> Result<Vec<Setting>, HostError> {
         let failed = |source| HostError::Journal { verb: "use", path: self.state.path().to_owned(), source };
+        let mut immovable = Vec::new();
         for (is_hosts, journal) in self.journals().map_err(failed)? {
             let place = if is_hosts { Place::Host } else { Place::RunNetwork };
             let of_journal = all.iter().filter(|one| one.is_set && (one.place == Place::Host) == is_hosts);
             let settings: Vec<Setting> = of_journal.map(|one| one.setting.clone()).collect();
-            self.at(place, || journal.hold(&settings))??;
+            immovable.extend(self.at(place, || journal.hold(&settings))??);
         }
-        Ok(())
+        Ok(immovable)
     }
 
     fn restored(&self, all: &[OneSetting]) -> Result<Vec<Outcome>, HostError> {
@@ -139,10 +141,20 @@ impl Hands for HostHands {
             }));
         }
         let before = self.values(&all);
-        if let Err(error) = self.hold(&all) {
-            // What was held of the other journal goes as well.
+        let immovable = match self.hold(&all) {
+            Ok(immovable) => immovable,
+            Err(error) => {
+                // What was held of the other journal goes as well.
+                let _ = self.restored(&all);
+                return Err(refused(&named_by(&error, &all), &error));
+            }
+        };
+        if let Some(key) = leave_out(&mut all, &immovable) {
             let _ = self.restored(&all);
-            return Err(refused(&named_by(&error, &all), &error));
+            let message = format!(
+                "the setting {key} of the host could not be applied: the kernel spreads all of its interrupts itself"
+            );
+            return Err(Failure::new(FailureCode::HostUnfit, message, "leave it out"));
         }
         let read = |(one, before): (&OneSetting, Option<String>)| SettingRead {
             key: one.key.clone(),
@@ -196,6 +208,14 @@ impl HostHands {
     }
 }
 
+/// Takes vectors that cannot be moved from what is set. Returns a key of which nothing is set then.
+fn leave_out(all: &mut [OneSetting], immovable: &[Setting]) -> Option<String> {
+    let cannot_move = |one: &OneSetting| immovable.contains(&one.setting);
+    all.iter_mut().filter(|one| cannot_move(one)).for_each(|one| one.is_set = false);
+    let is_set = |key: &str| shown(all).any(|one| one.key == key && one.is_set);
+    all.iter().filter(|one| cannot_move(one)).map(|one| &one.key).find(|key| !is_set(key)).cloned()
+}
+
 /// Those that somebody asked for: what the kernel changes along with one of them is only restored.
 fn shown(all: &[OneSetting]) -> impl Iterator<Item = &OneSetting> {
     all.iter().filter(|one| !one.setting.is_follower())
@@ -225,4 +245,24 @@ fn in_hosts_network<T: Send>(keeper: Option<u32>, work: impl FnOnce() -> T + Sen
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_host::setting::Form;
+
+    fn vector(key: &str, number: u32) -> OneSetting {
+        let setting = Setting::file(format!("{key} {number}"), format!("/{number}"), Form::Processors, "1");
+        OneSetting { key: key.to_owned(), place: Place::Host, setting, is_set: true }
+    }
+
+    #[test]
+    fn vectors_that_cannot_be_moved_are_not_set_and_a_key_of_such_alone_is_named() {
+        let mut all = [vector("irq.a", 1), vector("irq.a", 2), vector("irq.b", 3)];
+        let [first, _, third] = all.clone().map(|one| one.setting);
+        assert_eq!(leave_out(&mut all, &[first]), None);
+        assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
+        assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
+    }
 }

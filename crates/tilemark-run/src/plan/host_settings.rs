@@ -53,6 +53,8 @@ pub struct SettingPart {
     pub now: Option<String>,
     /// The value that it is to have.
     pub wanted: String,
+    /// It is a vector of interrupts that the kernel spreads itself, and is not set.
+    pub is_spread: bool,
     /// The same as it is set.
     setting: Setting,
 }
@@ -149,6 +151,19 @@ fn refuse_contradictions(host: &HostSettings, planned: &[PlannedSetting]) -> Res
             seen.push((found, part));
         }
     }
+    refuse_one_way(&seen)
+}
+
+/// Refuses what could not be restored beside the others. What is in the network of a run ends with it.
+fn refuse_one_way(set: &[(&PlannedSetting, &SettingPart)]) -> Result<(), Failure> {
+    let all: Vec<Setting> = set.iter().map(|(_, part)| part.setting.clone()).collect();
+    for (found, part) in set.iter().filter(|(found, _)| found.place == Place::Host.name()) {
+        if let Some(why) = known::one_way(&part.setting, &all) {
+            let message =
+                format!("`host.setting.{}` = {} could not be restored: {why}", found.key, found.value);
+            return Err(Failure::new(FailureCode::BadInput, message, "leave it out"));
+        }
+    }
     Ok(())
 }
 
@@ -190,11 +205,11 @@ fn parts_of(key: &str, value: &str) -> Result<Vec<SettingPart>, HostError> {
 
 /// The same on any host, with the values of now where those of a run are the same. What is only held to be restored is not set.
 fn parts_on(root: &Root, key: &str, value: &str, is_known: bool) -> Result<Vec<SettingPart>, HostError> {
-    let part = |setting: Setting| SettingPart {
-        what: setting.to_string(),
-        now: setting.now().ok().filter(|_| is_known),
-        wanted: setting.value.clone(),
-        setting,
+    let part = |setting: Setting| {
+        let now = setting.now().ok().filter(|_| is_known);
+        let is_spread = setting.is_spread_by_kernel();
+        let wanted = now.clone().filter(|_| is_spread).unwrap_or_else(|| setting.value.clone());
+        SettingPart { what: setting.to_string(), now, wanted, is_spread, setting }
     };
     let set = known::resolve(root, key, value)?.into_iter().filter(|setting| !setting.is_follower());
     Ok(set.map(part).collect())
@@ -321,7 +336,10 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, symlink},
+    };
     use tempfile::TempDir;
 
     const FILES: [(&str, &str); 6] = [
@@ -402,6 +420,46 @@ mod tests {
         let on_a_side = PlannedSetting { on: "side B".to_owned(), ..stopped };
         assert_eq!(rivals(&proc, &[changes, on_a_side]).len(), 1);
         assert!(rivals(&proc, &[planned(&root, "vm.dirty_ratio", "20")]).is_empty(), "nothing changes");
+    }
+
+    #[test]
+    fn what_could_not_be_restored_is_refused_unless_it_ends_with_the_runs_network() {
+        let (_folder, root) = host();
+        let files = ["/sys/kernel/mm/ksm/run", "/sys/kernel/mm/ksm/merge_across_nodes"];
+        let switch = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+        for path in [files[0], files[1], switch] {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), "0\n").unwrap();
+        }
+        let refused = checked(&root, &[("ksm", "on"), ("ksm.merge_across_nodes", "1")]).unwrap_err();
+        assert!(refused.message.contains("`host.setting.ksm.merge_across_nodes` = 1"), "{refused:?}");
+        checked(&root, &[("ksm.merge_across_nodes", "1")]).unwrap();
+        let mut own = planned(&root, "net.ipv6.conf.all.disable_ipv6", "1");
+        let set = |own: &PlannedSetting| refuse_one_way(&[(own, &own.parts[0])]);
+        set(&own).unwrap_err();
+        own.place = Place::RunNetwork.name();
+        set(&own).unwrap();
+    }
+
+    #[test]
+    fn a_vector_that_the_kernel_spreads_itself_has_its_value_of_now_on_every_side() {
+        let (folder, root) = host();
+        let hardware = folder.path().join("sys/devices/pci0/msi_irqs");
+        fs::create_dir_all(&hardware).unwrap();
+        fs::create_dir_all(root.path("/sys/class/net/eth0")).unwrap();
+        symlink(hardware.parent().unwrap(), root.path("/sys/class/net/eth0/device")).unwrap();
+        for vector in ["26", "27"] {
+            fs::write(hardware.join(vector), "").unwrap();
+            fs::create_dir_all(root.path(&format!("/proc/irq/{vector}"))).unwrap();
+            let file = root.path(&format!("/proc/irq/{vector}/smp_affinity_list"));
+            fs::write(&file, "0-3\n").unwrap();
+            if vector == "27" {
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+            }
+        }
+        let parts = planned(&root, "irq.eth0.affinity", "1").parts;
+        let of = |part: &SettingPart| (part.wanted.clone(), part.is_spread);
+        assert_eq!(parts.iter().map(of).collect::<Vec<_>>(), [("1".into(), false), ("0-3".into(), true)]);
     }
 
     #[test]

@@ -188,6 +188,9 @@ fn setting(found: &PlannedSetting) -> Vec<String> {
         return vec![format!("Sets      {} = {}{on}: skipped, this host lacks it", found.key, found.value)];
     }
     let line = |part: &SettingPart| {
+        if part.is_spread {
+            return format!("Unchanged {}: the kernel spreads it itself{on}", part.what);
+        }
         let now = part.now.as_ref().map_or("not known before the run".to_owned(), |now| format!("{now} now"));
         format!("Sets      {} = {}{on} ({now}; {}{danger})", part.what, part.wanted, found.place)
     };

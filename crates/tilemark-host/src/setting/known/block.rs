@@ -52,20 +52,27 @@ fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     }
     let mut settings = Vec::new();
     for device in &devices {
-        if parameter == "scheduler" {
-            settings.extend(depth(request, device));
-        }
+        settings.extend(along(request, device, parameter));
         settings.push(queue(request, device, parameter)?);
     }
     Ok(settings)
 }
 
-/// How many requests may wait, which a new scheduler sets to its own default.
-fn depth(request: &Request<'_>, device: &str) -> Option<Setting> {
-    let path = format!("/sys/block/{device}/queue/nr_requests");
-    let now = request.root.text(&path)?;
-    let name = format!("block.{device}.nr_requests");
-    request.one(&name, &path, Form::Whole, &now).ok().map(Setting::follower)
+/// What a new scheduler sets to its own defaults: how many requests may wait, and its knobs whenever it comes back. How many it sends at once
+/// follows how many may wait, so the knobs are restored last.
+fn along(request: &Request<'_>, device: &str, parameter: &str) -> Vec<Setting> {
+    let queue = format!("/sys/block/{device}/queue");
+    let mut files = request.root.names(&format!("{queue}/iosched"));
+    files.iter_mut().for_each(|file| file.insert_str(0, "iosched/"));
+    match parameter {
+        "scheduler" => files.push("nr_requests".to_owned()),
+        "nr_requests" => files.retain(|file| file == "iosched/async_depth"),
+        _ => files.clear(),
+    }
+    let one = |file: &String| {
+        request.along(&format!("block.{device}.{}", file.replace('/', ".")), &format!("{queue}/{file}"))
+    };
+    files.iter().filter_map(one).collect()
 }
 
 fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting, HostError> {

@@ -5,10 +5,12 @@ use super::{
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;
+use crate::read::list::parse_list;
 use crate::setting::{Form, Setting, wake_limit};
 
 const PROCESSORS: &str = "/sys/devices/system/cpu";
 const FREQUENCY: &str = "/sys/devices/system/cpu/cpufreq";
+const PREFERENCE: &str = "energy_performance_preference";
 
 const fn known(
     key: &'static str,
@@ -26,16 +28,14 @@ pub(super) const KNOWN: &[Known] = &[
         "how the frequency of all processors is chosen, such as performance or powersave",
         "Documentation/admin-guide/pm/cpufreq.rst",
         Accepts::Listed,
-        |request| policies(request, "scaling_governor", "scaling_available_governors"),
+        governor,
     ),
     known(
         "cpu.energy_preference",
         "whether processors prefer speed or energy where the hardware chooses the frequency",
         "Documentation/admin-guide/pm/intel_pstate.rst",
         Accepts::Listed,
-        |request| {
-            policies(request, "energy_performance_preference", "energy_performance_available_preferences")
-        },
+        |request| policies(request, PREFERENCE, "energy_performance_available_preferences"),
     ),
     known(
         "cpu.idle_latency_us",
@@ -62,6 +62,18 @@ pub(super) const KNOWN: &[Known] = &[
         )
     },
 ];
+
+/// The governor of each group, and its energy preference: that of AMD stays `performance` when the governor `performance` is left.
+fn governor(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let mut settings = Vec::new();
+    for governor in policies(request, "scaling_governor", "scaling_available_governors")? {
+        let policy = governor.name.rsplit(' ').next().unwrap_or_default();
+        let name = format!("cpu.energy_preference of {policy}");
+        settings.extend(request.along(&name, &format!("{FREQUENCY}/{policy}/{PREFERENCE}")));
+        settings.push(governor);
+    }
+    Ok(settings)
+}
 
 /// One file of each group of processors that share a frequency.
 fn policies(request: &Request<'_>, file: &str, listed: &str) -> Result<Vec<Setting>, HostError> {
@@ -114,5 +126,25 @@ fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     if matches!(now.as_str(), "notsupported" | "notimplemented" | "forceoff") {
         return Err(request.absent(format!("{path} reads {now}"), LEAVE_OUT));
     }
-    request.file(&path, Form::Whole)
+    let mut settings = if request.is_on() { Vec::new() } else { interrupts_of_second_threads(request) };
+    settings.extend(request.file(&path, Form::Whole)?);
+    Ok(settings)
+}
+
+/// Interrupts that go to threads alone that are switched off. The kernel sends them elsewhere, and leaves them there.
+fn interrupts_of_second_threads(request: &Request<'_>) -> Vec<Setting> {
+    let list = |path: &str| request.root.text(path).and_then(|text| parse_list(&text)).unwrap_or_default();
+    let is_second = |processor: &u32| {
+        let siblings = list(&format!("{PROCESSORS}/cpu{processor}/topology/thread_siblings_list"));
+        siblings.first().is_some_and(|first| first != processor)
+    };
+    let mut seconds = request.root.processors();
+    seconds.retain(is_second);
+    let one = |vector: &String| {
+        let path = format!("/proc/irq/{vector}/smp_affinity_list");
+        let processors = list(&path);
+        let moves = !processors.is_empty() && processors.iter().all(|one| seconds.contains(one));
+        moves.then(|| request.along(&format!("interrupt {vector}"), &path)).flatten()
+    };
+    request.root.names("/proc/irq").iter().filter_map(one).collect()
 }

@@ -48,7 +48,20 @@ pub(super) const KNOWN: &[Known] = &[
         "pages of 1 GiB that the host keeps for programs that ask for them, spread evenly over its nodes",
         |request| spread(request, "1048576kB"),
     ),
+    known(
+        "vm.nr_hugepages",
+        "huge pages of the default size that the host keeps for programs that ask for them, spread evenly over its nodes",
+        |request| spread(request, &default_size(request)?),
+    ),
 ];
+
+/// As the folders of huge pages are named: `2048kB`.
+fn default_size(request: &Request<'_>) -> Result<String, HostError> {
+    let text = request.root.text("/proc/meminfo").unwrap_or_default();
+    let size = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"));
+    let size = size.map(|size| size.split_whitespace().collect::<String>());
+    size.ok_or_else(|| request.absent("its kernel has no huge pages", LEAVE_OUT))
+}
 
 fn on_node(request: &Request<'_>, size: &str) -> Result<Vec<Setting>, HostError> {
     let node = request.parts[0];

@@ -39,12 +39,23 @@ pub(super) const KNOWN: &[Known] = &[
     known("ksm.sleep_millisecs", "milliseconds between two rounds", Danger::None, Accepts::NUMBER, parameter),
     known(
         "ksm.merge_across_nodes",
-        "whether pages of different NUMA nodes are merged; the kernel refuses it while pages are merged",
+        "whether pages of different NUMA nodes are merged; only where KSM is off, since the kernel keeps the value while pages are merged",
         Danger::None,
         Accepts::OneOf(&["0", "1"]),
         parameter,
     ),
 ];
+
+/// The kernel refuses to change this where pages are merged, and so to restore it.
+pub(super) fn one_way(setting: &Setting, all: &[Setting]) -> Option<&'static str> {
+    if !setting.path.ends_with("ksm/merge_across_nodes") || setting.now().ok()? == setting.value {
+        return None;
+    }
+    let run = setting.path.with_file_name("run");
+    let wanted = all.iter().find(|other| other.path == run).map(|other| other.value.clone());
+    let runs = wanted.or_else(|| std::fs::read_to_string(run).ok())?.trim() == "1";
+    runs.then_some("KSM is on, and the kernel keeps this value while pages are merged")
+}
 
 fn parameter(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let name = request.key.rsplit('.').next().unwrap_or_default();

@@ -197,7 +197,8 @@ pub fn find(key: &str) -> Result<&'static Known, HostError> {
 ///
 /// # Errors
 /// As [`find`]; [`HostError::SettingAbsent`] where this host has no such thing; [`HostError::BadSettingValue`] for a value that it
-/// cannot have here; [`HostError::SettingFixed`] for another value than it has, where it cannot be written while the kernel runs.
+/// cannot have here; [`HostError::SettingFixed`] for another value than it has, where it cannot be written while the kernel runs. Of the
+/// vectors of a device it is enough that one can be moved.
 pub fn resolve(root: &Root, key: &str, value: &str) -> Result<Vec<Setting>, HostError> {
     let key = &one_form(key);
     let (known, parts) = found(key)?;
@@ -206,13 +207,19 @@ pub fn resolve(root: &Root, key: &str, value: &str) -> Result<Vec<Setting>, Host
         return Err(request.bad(known.accepts));
     }
     let settings = (known.settings)(&request)?;
-    for setting in &settings {
+    let moves_some = settings.iter().any(|setting| !setting.is_spread_by_kernel());
+    for setting in settings.iter().filter(|setting| !(moves_some && setting.is_spread_by_kernel())) {
         let is_fixed = matches!(setting.check_writable(), Err(HostError::SettingFixed { .. }));
         if is_fixed && setting.now()? != setting.value {
             setting.check_writable()?;
         }
     }
     Ok(settings)
+}
+
+/// Why a host could not be restored where this is set and these others are; `None` where it could.
+pub fn one_way(setting: &Setting, all: &[Setting]) -> Option<&'static str> {
+    sysctl::one_way(setting).or_else(|| ksm::one_way(setting, all))
 }
 
 /// A key in the catalogue's own form. What can be named in two ways would have two dangers.

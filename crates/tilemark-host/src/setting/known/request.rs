@@ -44,6 +44,14 @@ impl Request<'_> {
         Ok(Setting::file(name, file, form, value))
     }
 
+    /// A file that the kernel changes along with what is asked for, held at its value of now. None where it cannot be read or written.
+    pub(super) fn along(&self, name: &str, path: &str) -> Option<Setting> {
+        let file = self.root.path(path);
+        let is_fixed = file.metadata().ok()?.permissions().readonly();
+        let now = self.root.text(path)?;
+        (!is_fixed).then(|| Setting::file(name, file, Form::Whole, &now).follower())
+    }
+
     /// One of the words in the file's text, the current one in brackets or not.
     pub(super) fn choice(&self, name: &str, path: &str) -> Result<Setting, HostError> {
         let text = self.root.text(path).unwrap_or_default();

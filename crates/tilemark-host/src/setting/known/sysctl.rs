@@ -50,6 +50,11 @@ const fn dirty(key: &'static str, about: &'static str) -> Known {
     Known { settings: with_its_pair, ..plain(key, about, VM) }
 }
 
+/// The same of the memory that they may ask for.
+const fn overcommit(key: &'static str, about: &'static str) -> Known {
+    Known { settings: with_its_pair, ..risky(key, about, VM) }
+}
+
 const BRIDGE_ABOUT: &str = "whether frames that cross a bridge pass the rules of netfilter; where the host's firewall is to keep guests \
                             apart, switching it off opens it";
 
@@ -68,7 +73,8 @@ pub(super) const KNOWN: &[Known] = &[
     dirty("vm.dirty_bytes", "bytes of unwritten data at which a program that writes has to wait"),
     dirty("vm.dirty_background_bytes", "bytes of unwritten data at which writing begins"),
     risky("vm.overcommit_memory", "whether programs may ask for more memory than there is", VM),
-    risky("vm.overcommit_ratio", "percentage of memory that programs may ask for", VM),
+    overcommit("vm.overcommit_ratio", "percentage of memory that programs may ask for"),
+    overcommit("vm.overcommit_kbytes", "KiB of memory that programs may ask for"),
     risky("vm.min_free_kbytes", "KiB that are kept free", VM),
     guard("vm.mmap_min_addr", "the lowest address that a program may map", VM),
     risky("vm.{name}", "a value of memory management", VM),
@@ -163,7 +169,33 @@ pub(super) fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     if !is_below_its_folder(&path) || !request.root.path(&path).is_file() {
         return Err(absent(request, &path));
     }
-    request.file(&path, Form::Words)
+    let mut settings = along(request, &path);
+    settings.extend(request.file(&path, Form::Words)?);
+    Ok(settings)
+}
+
+/// What the kernel changes along with forwarding between all networks: that of each device, and whether routers may change the routes.
+fn along(request: &Request<'_>, path: &str) -> Vec<Setting> {
+    let (folder, further) = match path {
+        "/proc/sys/net/ipv4/ip_forward" | "/proc/sys/net/ipv4/conf/all/forwarding" => {
+            ("/proc/sys/net/ipv4/conf", &["all/accept_redirects"][..])
+        }
+        "/proc/sys/net/ipv6/conf/all/forwarding" => ("/proc/sys/net/ipv6/conf", &[][..]),
+        _ => return Vec::new(),
+    };
+    let devices = request.root.names(folder).into_iter().filter(|device| device != "all");
+    let files = devices.map(|device| format!("{device}/forwarding"));
+    let one = |file: String| request.along(&format!("{folder}/{file}"), &format!("{folder}/{file}"));
+    files.chain(further.iter().map(ToString::to_string)).filter_map(one).collect()
+}
+
+/// IPv6 that is switched off takes the addresses and routes of its devices along.
+pub(super) fn one_way(setting: &Setting) -> Option<&'static str> {
+    let is_switch = setting.path.ends_with("disable_ipv6") && setting.value != "0";
+    let is_lossy = is_switch && setting.now().is_ok_and(|now| now == "0");
+    is_lossy.then_some(
+        "the kernel drops the IPv6 addresses and routes of the devices, and does not bring them back",
+    )
 }
 
 /// Whether a path leads to one file by one way only.
@@ -174,14 +206,12 @@ fn is_below_its_folder(path: &str) -> bool {
 /// Both of the pair are held, so that restoring works whichever of the two was in force: the kernel does not take a 0 in bytes, and has it
 /// when the ratio is written.
 fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    let other = match request.key.strip_suffix("ratio") {
-        Some(start) => format!("{start}bytes"),
-        None => request.key.replace("bytes", "ratio"),
-    };
+    let mut settings = sysctl(request)?;
+    let pair = settings[0].pair().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let other = format!("vm.{}", pair.unwrap_or_default());
     if request.value == "0" && request.key.ends_with("bytes") {
         return Err(request.bad(format!("a number above 0; to have no limit in bytes set {other}")));
     }
-    let mut settings = sysctl(request)?;
     settings.push(request.one(&other, &path_of(&other), Form::Words, "0")?);
     Ok(settings)
 }

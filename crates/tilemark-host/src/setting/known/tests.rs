@@ -111,6 +111,138 @@ fn a_limit_in_bytes_is_held_with_its_ratio_and_0_is_refused() {
 }
 
 #[test]
+fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
+    let policy = "/sys/devices/system/cpu/cpufreq/policy0";
+    let fake = Fake::with(&[
+        (&format!("{policy}/scaling_governor"), "powersave\n"),
+        (&format!("{policy}/energy_performance_preference"), "balance_performance\n"),
+        ("/proc/sys/vm/overcommit_kbytes", "0\n"),
+        ("/proc/sys/vm/overcommit_ratio", "50\n"),
+        ("/proc/sys/vm/min_free_kbytes", "67584\n"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n"),
+        ("/sys/block/vda/queue/scheduler", "none [mq-deadline]\n"),
+        ("/sys/block/vda/queue/nr_requests", "256\n"),
+        ("/sys/block/vda/queue/iosched/async_depth", "192\n"),
+        ("/sys/block/vda/queue/iosched/read_expire", "500\n"),
+        ("/proc/sys/net/ipv4/ip_forward", "0\n"),
+        ("/proc/sys/net/ipv4/conf/all/forwarding", "0\n"),
+        ("/proc/sys/net/ipv4/conf/all/accept_redirects", "0\n"),
+        ("/proc/sys/net/ipv4/conf/eth0/forwarding", "1\n"),
+        ("/proc/sys/net/ipv6/conf/all/forwarding", "0\n"),
+        ("/proc/sys/net/ipv6/conf/eth0/forwarding", "1\n"),
+    ]);
+    let [ip4, ip6] = ["ipv4", "ipv6"].map(|version| format!("/proc/sys/net/{version}/conf"));
+    let queue = "/sys/block/vda/queue";
+    for (key, value, along) in [
+        ("cpu.governor", "performance", &[format!("{policy}/energy_performance_preference")][..]),
+        ("thp", "madvise", &["/proc/sys/vm/min_free_kbytes".to_owned()]),
+        (
+            "block.vda.scheduler",
+            "none",
+            &["iosched/async_depth", "iosched/read_expire", "nr_requests"]
+                .map(|file| format!("{queue}/{file}")),
+        ),
+        ("block.vda.nr_requests", "64", &[format!("{queue}/iosched/async_depth")]),
+        (
+            "net.ipv4.ip_forward",
+            "1",
+            &[format!("{ip4}/eth0/forwarding"), format!("{ip4}/all/accept_redirects")],
+        ),
+        (
+            "net.ipv4.conf.all.forwarding",
+            "1",
+            &[format!("{ip4}/eth0/forwarding"), format!("{ip4}/all/accept_redirects")],
+        ),
+        ("net.ipv6.conf.all.forwarding", "1", &[format!("{ip6}/eth0/forwarding")]),
+    ] {
+        let settings = fake.resolve(key, value).unwrap();
+        let (own, followers) = settings.split_last().unwrap();
+        assert!(own.value == value && !own.is_follower(), "{key}: {own:?}");
+        let paths: Vec<String> = followers
+            .iter()
+            .map(|follower| format!("/{}", follower.path.strip_prefix(fake.folder.path()).unwrap().display()))
+            .collect();
+        assert_eq!(paths, along, "{key}");
+        assert!(followers.iter().all(Setting::is_follower), "{key}");
+    }
+    assert_eq!(
+        fake.shown("vm.overcommit_kbytes", "1000000"),
+        ["/proc/sys/vm/overcommit_kbytes = 1000000", "/proc/sys/vm/overcommit_ratio = 0"]
+    );
+    assert!(fake.refused("vm.overcommit_kbytes", "0").contains("vm.overcommit_ratio"));
+}
+
+#[test]
+fn interrupts_of_threads_that_are_switched_off_alone_are_held() {
+    let core =
+        |processor: u32| format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
+    let fake = Fake::with(&[
+        ("/sys/devices/system/cpu/online", "0-3\n"),
+        (&core(0), "0,2\n"),
+        (&core(1), "1,3\n"),
+        (&core(2), "0,2\n"),
+        (&core(3), "1,3\n"),
+        ("/sys/devices/system/cpu/smt/control", "on\n"),
+        ("/proc/irq/9/smp_affinity_list", "0-3\n"),
+        ("/proc/irq/10/smp_affinity_list", "2-3\n"),
+        ("/proc/irq/11/smp_affinity_list", "1\n"),
+        ("/proc/irq/default_smp_affinity", "f\n"),
+    ]);
+    assert_eq!(
+        fake.shown("smt", "off"),
+        ["/proc/irq/10/smp_affinity_list = 2-3", "/sys/devices/system/cpu/smt/control = off"]
+    );
+    assert_eq!(fake.shown("smt", "on"), ["/sys/devices/system/cpu/smt/control = on"]);
+}
+
+#[test]
+fn what_could_not_be_restored_is_named() {
+    let fake = Fake::with(&[
+        ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n"),
+        ("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1\n"),
+        ("/sys/kernel/mm/ksm/run", "1\n"),
+        ("/sys/kernel/mm/ksm/merge_across_nodes", "1\n"),
+    ]);
+    let is_one_way = |settings: &[(&str, &str)]| {
+        let all: Vec<Setting> =
+            settings.iter().flat_map(|(key, value)| fake.resolve(key, value).unwrap()).collect();
+        one_way(&all[0], &all).is_some()
+    };
+    let switch = "net.ipv6.conf.all.disable_ipv6";
+    assert!(is_one_way(&[(switch, "1")]));
+    assert!(!is_one_way(&[(switch, "0")]));
+    assert!(
+        !is_one_way(&[("net.ipv6.conf.eth0.disable_ipv6", "0")]),
+        "it has addresses then, and loses none"
+    );
+    let merge = ("ksm.merge_across_nodes", "0");
+    assert!(is_one_way(&[merge]), "it runs");
+    assert!(!is_one_way(&[merge, ("ksm", "off")]));
+    assert!(!is_one_way(&[("ksm.merge_across_nodes", "1")]), "nothing changes");
+    fs::write(fake.root().path("/sys/kernel/mm/ksm/run"), "0\n").unwrap();
+    assert!(!is_one_way(&[merge]));
+    assert!(is_one_way(&[merge, ("ksm", "on")]));
+}
+
+#[test]
+fn the_sysctl_of_huge_pages_is_set_node_by_node() {
+    let pages =
+        |node: u32| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    let fake = Fake::with(&[
+        ("/proc/sys/vm/nr_hugepages", "7\n"),
+        ("/proc/meminfo", "HugePages_Total: 7\nHugepagesize:       2048 kB\n"),
+        (&pages(0), "7\n"),
+        (&pages(1), "0\n"),
+    ]);
+    assert_eq!(
+        fake.shown("vm.nr_hugepages", "5"),
+        [format!("{} = 3", pages(0)), format!("{} = 2", pages(1))]
+    );
+    assert_eq!(find("vm.nr_hugepages").unwrap().danger, Danger::Stability);
+    assert!(Fake::with(&[]).refused("vm.nr_hugepages", "5").contains("no huge pages"));
+}
+
+#[test]
 fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_can() {
     let fake = Fake::with(&[
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
@@ -178,6 +310,15 @@ fn interrupts_of_a_virtio_device_are_those_of_its_bus_device() {
         ["/proc/irq/26/smp_affinity_list = 1-2", "/proc/irq/27/smp_affinity_list = 1-2"]
     );
     assert!(fake.refused("irq.lo.affinity", "1").contains("called lo"));
+    let fixed = |vector: u32| {
+        let file = fake.root().path(&format!("/proc/irq/{vector}/smp_affinity_list"));
+        fs::set_permissions(file, fs::Permissions::from_mode(0o444)).unwrap();
+    };
+    fixed(26);
+    let settings = fake.resolve("irq.eth0.affinity", "1,2").unwrap();
+    assert_eq!(settings.iter().map(Setting::is_spread_by_kernel).collect::<Vec<_>>(), [true, false]);
+    fixed(27);
+    assert!(fake.refused("irq.eth0.affinity", "1").contains("cannot be changed"), "none can be moved");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) const KNOWN: &[Known] = &[
         "thp",
         "whether memory is given in huge pages unasked: always, only where a program advises it (QEMU does), or never",
         Accepts::OneOf(&["always", "madvise", "never"]),
-        |request| Ok(vec![request.choice(request.key, &format!("{FOLDER}/enabled"))?]),
+        enabled,
     ),
     known(
         "thp.defrag",
@@ -48,6 +48,13 @@ pub(super) const KNOWN: &[Known] = &[
         khugepaged,
     ),
 ];
+
+/// The kernel raises what it keeps free where they are switched on.
+fn enabled(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let free = request.along("vm.min_free_kbytes", "/proc/sys/vm/min_free_kbytes");
+    let enabled = request.choice(request.key, &format!("{FOLDER}/enabled"))?;
+    Ok(free.into_iter().chain([enabled]).collect())
+}
 
 fn khugepaged(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let name = request.key.rsplit('.').next().unwrap_or_default();

@@ -27,7 +27,7 @@ pub enum Reach {
     #[default]
     File,
     /// By its file, which says where the interrupts of one vector go. Vectors that the kernel spreads itself ("managed") refuse to
-    /// be moved, with EIO: that is reported, and no error.
+    /// be moved, with EIO or EPERM: that is reported, and no error.
     Vector,
     /// By its file, which the kernel changes when another setting of the same journal is written, as the depth of a queue with its
     /// scheduler. It is held only to be restored, after that one, and never set.
