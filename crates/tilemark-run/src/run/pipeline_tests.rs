@@ -706,6 +706,24 @@ fn guests_and_their_twin_are_asked_again_together() {
 }
 
 #[test]
+fn a_role_whose_repeat_was_discarded_is_measured_again_alone_and_still_has_its_slowdowns() {
+    let plan = plan_of(TILE, &Request { interference: true, tiles: None, ..ladder() });
+    let mut world = quick();
+    world.watch.watching = Watching::AbsentAtFirst(1);
+    let ran = run(&plan, &world, &no_stop());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began().len(), plan.passes.len() + 1, "only the one that was discarded");
+    let judged = judge::judge(&ran.plan(), &ran.repeats());
+    let slowdowns = judged.interference.unwrap().slowdowns;
+    let figures: Vec<_> = slowdowns.iter().map(|one| one.slowdown.unwrap()).collect();
+    assert!(
+        figures.iter().all(|figure| figure.n_repeats == 3 && figure.low.is_some()),
+        "{slowdowns:?} {:?}",
+        judged.missing
+    );
+}
+
+#[test]
 fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_guest_failed() {
     let stop = no_stop();
     let stopper = stop.clone();

@@ -1,4 +1,5 @@
-//! Repeats of two points, block by block. A repeat that was voided takes its whole block away; one that served nothing does not
+//! Repeats of two points, block by block. A repeat that was discarded takes its whole block away, unless each point is measured again for
+//! itself (`blocks_and_pairs`); one that served nothing does not
 //! vanish: whoever compares speed counts such blocks apart.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,20 @@ pub(crate) fn whole_blocks<'a>(a: &[&'a RepeatSummary], b: &[&'a RepeatSummary])
         blocks.entry(repeat.block).or_default().b.push(repeat);
     }
     blocks.into_values().filter(|block| !block.a.is_empty() && !block.b.is_empty()).collect()
+}
+
+/// The blocks that have repeats of both; then what is left over of both, paired in order of time. A discarded repeat is measured again
+/// in a later block, where each point lacks one for itself: it belongs to a repeat that another block has.
+pub(crate) fn blocks_and_pairs<'a>(a: &[&'a RepeatSummary], b: &[&'a RepeatSummary]) -> Vec<RepeatBlock<'a>> {
+    let left_over = |of: &[&'a RepeatSummary], other: &[&RepeatSummary]| {
+        let is_left = |own: &&&RepeatSummary| other.iter().all(|repeat| repeat.block != own.block);
+        let mut left: Vec<&'a RepeatSummary> = of.iter().filter(is_left).copied().collect();
+        left.sort_by_key(|repeat| (repeat.block, repeat.repeat));
+        left
+    };
+    let pairs = left_over(a, b).into_iter().zip(left_over(b, a));
+    let pairs = pairs.map(|(a, b)| RepeatBlock { a: vec![a], b: vec![b] });
+    whole_blocks(a, b).into_iter().chain(pairs).collect()
 }
 
 impl<'a> RepeatBlock<'a> {

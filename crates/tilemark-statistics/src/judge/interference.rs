@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Break, GateMeasure, Interference, RoleFailure, Slowdown};
+use tilemark_record::result::{
+    Break, GateMeasure, Interference, RoleFailure, Slowdown, Verdict, VerdictStatus,
+};
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
-use super::blocks::{figures, whole_blocks};
+use super::blocks::{blocks_and_pairs, figures};
 use super::gate::{achieved_fraction, error_fraction, not_served};
 use super::measured::MeasuredPoint;
 use super::points::Notes;
-use crate::figure::{Figure, Missing};
+use crate::figure::{Figure, INTERVAL_REPEATS_MIN, Missing};
 use crate::holm::holm;
 use crate::moments::mean;
 use crate::ratio::ratio;
@@ -57,6 +59,26 @@ pub(crate) fn interference(
     let certain = slowdowns.iter().filter(|found| found.is_certain());
     let worst = certain.max_by(|one, other| one.value().total_cmp(&other.value())).cloned();
     Some(Interference { worst, slowdowns, level: Some(certain::LEVEL) })
+}
+
+/// The verdict, at best "cannot tell" where a slowdown has too few pairs of repeats for an interval.
+pub(crate) fn doubt(mut verdict: Verdict, found: Option<&Interference>) -> Verdict {
+    let has_no_interval = |one: &&Slowdown| one.slowdown.is_some_and(|figure| figure.low.is_none());
+    let lacking: Vec<&Slowdown> =
+        found.iter().flat_map(|found| &found.slowdowns).filter(has_no_interval).collect();
+    let Some(first) = lacking.first() else { return verdict };
+    if verdict.status == VerdictStatus::Trusted {
+        verdict.status = VerdictStatus::CannotTell;
+    }
+    let more = match lacking.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    verdict.reasons.push(format!(
+        "the slowdown of {} beside {}{more} has no interval: an interval needs {INTERVAL_REPEATS_MIN} pairs of repeats",
+        first.role, first.beside
+    ));
+    verdict
 }
 
 /// Notes p of each slowdown that has times to test, and whether it is certain. Times that share a point alone are of one role.
@@ -122,8 +144,20 @@ impl Side<'_, '_> {
 
     /// What the ratio is tested by, with the point at which the role is alone.
     fn times(&self) -> (usize, Times) {
-        let log_times = |point| log_times(point, self.load, self.loop_kind);
-        (self.alone.point.index, Times { alone: log_times(self.alone), beside: log_times(self.pair) })
+        // Each repeat beside the other has the block of the one alone that it is compared with.
+        let pairs = blocks_and_pairs(&self.alone.kept, &self.pair.kept);
+        let beside = pairs.iter().flat_map(|pair| pair.b.iter().map(|repeat| (pair.a[0].block, *repeat)));
+        let alone = self.alone.kept.iter().map(|repeat| (repeat.block, *repeat));
+        (self.alone.point.index, Times { alone: self.log_times(alone), beside: self.log_times(beside) })
+    }
+
+    /// Logarithms of the time of a request in each repeat that has one, by block.
+    fn log_times<'r>(&self, repeats: impl Iterator<Item = (u32, &'r RepeatSummary)>) -> LogTimes {
+        let log = |(block, repeat)| {
+            let time = time_of_request(repeat, self.load, self.loop_kind)?;
+            Some((block, time.ln())).filter(|(_, log)| log.is_finite())
+        };
+        repeats.filter_map(log).collect()
     }
 }
 
@@ -131,12 +165,6 @@ impl Side<'_, '_> {
 fn broke(point: &MeasuredPoint, load: &str) -> Option<Break> {
     let failure = point.gate.breaks().iter().find(|broke| broke.measure.is_failure() && broke.load == load);
     failure.cloned().or_else(|| not_served(point.point, &point.kept, load))
-}
-
-/// Logarithms of the time of a request in each kept repeat that has one, by block.
-fn log_times(point: &MeasuredPoint, load: &str, loop_kind: LoopKind) -> LogTimes {
-    let log = |repeat: &&RepeatSummary| Some((repeat.block, time_of_request(repeat, load, loop_kind)?.ln()));
-    point.kept.iter().filter_map(log).filter(|(_, log)| log.is_finite()).collect()
 }
 
 /// The point at which the role is measured alone, under the same conditions as the pair.
@@ -160,7 +188,7 @@ fn load_of<'p>(plan: &'p Plan, point: &Point, role: &str) -> Option<(&'p str, Lo
     Some((&load.name, planned.demand.loop_kind()))
 }
 
-/// How many times as long a request takes in the company of others, block by block.
+/// How many times as long a request takes in the company of others, block by block, then in pairs of what is left.
 pub(crate) fn slowdown(
     alone: &MeasuredPoint,
     company: &MeasuredPoint,
@@ -168,7 +196,7 @@ pub(crate) fn slowdown(
     loop_kind: LoopKind,
     seed: u64,
 ) -> Result<Figure, Missing> {
-    let blocks = whole_blocks(&alone.kept, &company.kept);
+    let blocks = blocks_and_pairs(&alone.kept, &company.kept);
     let blocks = figures(&blocks, &|repeat| time_of_request(repeat, load, loop_kind))?;
     ratio(&blocks, seed)
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 use tilemark_plan::{plan::Backend, scenario::LoopKind};
 use tilemark_record::result::{GateMeasure, Interference, VerdictStatus};
-use tilemark_record::summary::{Incident, IncidentKind};
+use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
 
 /// A web guest under a rate, two guests that work flat out, and one that idles.
 const TILE: &str = r#"
@@ -51,7 +51,7 @@ repeats = 3
 "#;
 
 /// So many web guests, each under a rate.
-fn tile_of(roles: usize) -> String {
+pub(crate) fn tile_of(roles: usize) -> String {
     let guest = |place: usize| format!("[[guest]]\nname = \"role{place}\"\nrole = \"web\"\n");
     let load = |place: usize| {
         format!("[[load]]\nname = \"role{place}\"\nguest = \"role{place}\"\nrate = \"200/s\"\n[load.web]\n")
@@ -148,7 +148,7 @@ fn false_alarms(loaded: usize, noisier: f64, runs: u64) -> u64 {
 }
 
 /// 5 of 100, and three standard errors of the count.
-fn most_of(runs: u64) -> u64 {
+pub(crate) fn most_of(runs: u64) -> u64 {
     let runs = runs as f64;
     (0.05 * runs + 3.0 * (0.05 * 0.95 * runs).sqrt()) as u64
 }
@@ -204,6 +204,47 @@ fn a_bad_neighbour_is_certain_among_64_ratios_by_three_repeats() {
     );
     assert_eq!(bad.certain, Some(true), "{bad:?}");
     assert_eq!(found.worst.as_ref(), Some(bad));
+}
+
+/// A repeat of "web alone" was discarded, and measured again in a block of its own.
+fn with_one_discarded(mut run: Run) -> Run {
+    let is_web_alone = |run: &Run, repeat: &RepeatSummary| {
+        let together = run.plan.points[repeat.point].together.as_ref().unwrap();
+        together.first == "web" && together.second.is_none()
+    };
+    let place =
+        run.repeats.iter().position(|repeat| is_web_alone(&run, repeat) && repeat.block == 2).unwrap();
+    let again = RepeatSummary { repeat: 4, block: 4, ..run.repeats[place].clone() };
+    run.repeats[place].host.processor.other = 0.3;
+    run.repeats.push(again);
+    run
+}
+
+#[test]
+fn a_repeat_that_was_discarded_and_measured_again_is_compared_with_the_ones_that_lack_it() {
+    let judged = with_one_discarded(planted(1.5, 0.01, 1)).judged();
+    assert_eq!(judged.points.iter().map(|point| point.repeats_voided.len()).sum::<usize>(), 1);
+    let found = judged.interference.unwrap();
+    let of_web = found.slowdowns.iter().filter(|one| one.role == "web");
+    for figure in of_web.map(|one| one.slowdown.unwrap()) {
+        assert!((figure.n_repeats, figure.low.is_some()) == (3, true), "{figure:?}");
+    }
+    let bad = found.slowdowns.iter().find(|one| one.role == "web" && one.beside == "hog").unwrap();
+    assert_eq!(bad.certain, Some(true), "{bad:?}");
+    assert_eq!(found.worst.unwrap().beside, "hog");
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict);
+}
+
+#[test]
+fn a_slowdown_without_three_pairs_is_not_trusted_though_its_point_failed() {
+    // One failure is enough to know that web fails beside files; two repeats are not enough for the slowdown of files.
+    let mut run = web_ends_beside(planted(1.0, 0.01, 1), "files", 2);
+    let pair = run.plan.points.iter().position(|point| point.vary["roles"] == "web + files").unwrap();
+    run.repeats.retain(|repeat| repeat.point != pair || repeat.block < 3);
+    let judged = run.judged();
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell, "{:?}", judged.verdict);
+    let wanted = ["the slowdown of files beside web has no interval: an interval needs 3 pairs of repeats"];
+    assert_eq!(judged.verdict.reasons, wanted);
 }
 
 #[test]
@@ -310,18 +351,22 @@ fn demand_that_is_not_served_beside_another_role_is_named() {
     assert!(sentence.starts_with(wanted), "{sentence}");
 }
 
-#[test]
-fn a_guest_that_ends_beside_another_role_is_named() {
-    let mut run = planted(1.0, 0.01, 1);
+/// The web guest ends beside another role, in one block.
+fn web_ends_beside(mut run: Run, role: &str, block: u32) -> Run {
     for repeat in &mut run.repeats {
         let together = run.plan.points[repeat.point].together.as_ref().unwrap();
-        if together.first == "web" && together.second.as_deref() == Some("hog") && repeat.block == 2 {
+        if together.first == "web" && together.second.as_deref() == Some(role) && repeat.block == block {
             let guest = repeat.loads.iter().find(|load| load.name == "web").unwrap().guests[0].name.clone();
             let kind = IncidentKind::GuestEnded;
             repeat.incidents.push(Incident { kind, what: "it ended".to_owned(), guest: Some(guest) });
         }
     }
-    let sentence = run.judged().sentence;
+    run
+}
+
+#[test]
+fn a_guest_that_ends_beside_another_role_is_named() {
+    let sentence = web_ends_beside(planted(1.0, 0.01, 1), "hog", 2).judged().sentence;
     let wanted = "web fails beside hog: it ended (1 of 3 repeats), and not alone. ";
     assert!(sentence.starts_with(wanted), "{sentence}");
 }
