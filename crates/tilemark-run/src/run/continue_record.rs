@@ -303,10 +303,14 @@ fn difference(had: &Plan, now: &Plan) -> Option<String> {
 }
 
 /// The parts of a plan that must be equal, those first that say most about a difference. What the host's nodes decide is in the points;
-/// their free huge pages are of the moment.
+/// their free huge pages are of the moment. The sizes of jobs are in the points too, and in older records nowhere else.
 fn parts(plan: &Plan) -> [(&'static str, Value); 7] {
     let mut host = json!(plan.host);
     let mut search = json!(plan.search);
+    let mut scenario = json!(plan.scenario);
+    for load in scenario["load"].as_array_mut().into_iter().flatten() {
+        load.pointer_mut("/jobs").and_then(Value::as_object_mut).map(|jobs| jobs.remove("fitted"));
+    }
     for (of, keys) in
         [(&mut host, &["memory_available", "topology"][..]), (&mut search, &["within", "memory_end"])]
     {
@@ -319,7 +323,7 @@ fn parts(plan: &Plan) -> [(&'static str, Value); 7] {
         ("preset", json!(plan.preset)),
         ("settings", json!(plan.settings)),
         ("search", search),
-        ("scenario", json!(plan.scenario)),
+        ("scenario", scenario),
         ("processors", json!(plan.processors)),
         ("points", json!(plan.points)),
     ]
@@ -362,7 +366,10 @@ mod tests {
         stop::StopSignal,
     };
     use std::{collections::BTreeMap, fs};
-    use tilemark_plan::resolve::Request;
+    use tilemark_plan::{
+        resolve::Request,
+        workload::{JobKind, Work},
+    };
     use tilemark_record::{Event, RecordError, summary::Levels};
     use tilemark_units::{Bytes, Span};
 
@@ -396,6 +403,20 @@ mod tests {
         assert!(difference(&had, &plan_of(TILE, &ladder())).unwrap().starts_with("`search`"));
         let limit = difference(&had, &plan_of(&TILE.replace("64", "32"), &search(None))).unwrap();
         assert_eq!(limit, "`search.limit` is 64 in the record and 32 now");
+    }
+
+    #[test]
+    fn sizes_of_jobs_that_an_older_record_has_in_its_points_only_are_no_difference() {
+        let jobs = "schema = 1\nname = \"j\"\nabout = \"j\"\n[[guest]]\nname = \"g\"\nrole = \"compute\"\n[[load]]\nname = \"j\"\n\
+                    guest = \"g\"\nloop = \"closed\"\n[load.jobs]\nmix = { sort = 1 }\n[ladder]\ntiles = [1]\n";
+        let had = plan_of(jobs, &ladder());
+        let mut now = had.clone();
+        let Work::Jobs(of_scenario) = &mut now.scenario.load[0].work else { panic!("it has jobs") };
+        of_scenario.fit(&[(JobKind::Sort, 1.0)].into());
+        assert_eq!(difference(&had, &now), None);
+        let Work::Jobs(of_point) = &mut now.points[0].loads[0].work else { panic!("it has jobs") };
+        of_point.fit(&[(JobKind::Sort, 1.0)].into());
+        assert!(difference(&had, &now).unwrap().starts_with("`points[0].loads[0].work."), "{had:?}");
     }
 
     #[test]

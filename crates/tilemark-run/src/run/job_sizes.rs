@@ -19,7 +19,7 @@ use std::{
 use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_plan::{
     facts::Hardware,
-    plan::{Backend, Demand, HostSummary, Plan},
+    plan::{Backend, Demand, HostSummary, Plan, Point},
     workload::{Details, JobKind, JobsParameters, Work},
 };
 use tilemark_sys::files::{read_trusted, replace_private};
@@ -99,11 +99,15 @@ impl JobTimesOfHost {
     }
 }
 
-/// The jobs of a plan whose time matters: an emulated guest's, or those of a host that is itself emulated, mean nothing.
+/// The jobs of a plan whose time matters: an emulated guest's, or those of a host that is itself emulated, mean nothing. Those of the
+/// scenario are among them, because a search makes further points of it.
 fn jobs_of(plan: &mut Plan) -> impl Iterator<Item = &mut JobsParameters> {
-    let has_times = plan.host.hardware != Hardware::Emulated;
-    let points = plan.points.iter_mut().filter(move |point| has_times && point.backend != Backend::Emulated);
-    points.flat_map(|point| &mut point.loads).filter_map(|load| match &mut load.work {
+    let has_times = |point: &Point| point.backend != Backend::Emulated;
+    let is_measured = plan.host.hardware != Hardware::Emulated && plan.points.iter().any(has_times);
+    let of_scenario = plan.scenario.load.iter_mut().map(|load| &mut load.work);
+    let points = plan.points.iter_mut().filter(move |point| has_times(point));
+    let of_points = points.flat_map(|point| &mut point.loads).map(|load| &mut load.work);
+    of_scenario.chain(of_points).filter(move |_| is_measured).filter_map(|work| match work {
         Work::Jobs(jobs) => Some(jobs),
         _ => None,
     })
@@ -198,7 +202,9 @@ mod tests {
         let mut notes = Notes(Vec::new());
         fit(&mut plan, &PROGRAM, cache.path(), &mut notes).unwrap();
         let sizes = BTreeMap::from([(JobKind::Sort, 10_000), (JobKind::Text, 700)]);
-        assert_eq!(fitted(&mut plan), vec![sizes; 3], "one tile, and two");
+        assert_eq!(fitted(&mut plan), vec![sizes; 1 + 3], "the scenario, one tile, and two");
+        let of_search = plan.point_at(&plan.points[0], 9, 4);
+        assert_eq!(of_search.loads[0].work, plan.points[0].loads[0].work, "a search measures the same jobs");
         assert_eq!(notes.0, Vec::<String>::new(), "nothing was measured");
     }
 
