@@ -159,7 +159,8 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
             points: points[range].iter().collect(),
         });
         let on = On { host, processors: &processors };
-        problems.extend(unplaced(&made.collect::<Vec<_>>(), request, on));
+        let whole = request.interference.then_some(&scenario);
+        problems.extend(unplaced(&made.collect::<Vec<_>>(), whole, request, on));
     }
     if !problems.is_empty() {
         return Err(Problems(problems));
@@ -310,6 +311,10 @@ fn roles_together(scenario: &Scenario, request: &Request) -> Result<Vec<Variant>
         return Err(
             Problem::new("roles are measured in pairs, and this scenario varies something", remedy).into()
         );
+    }
+    if request.backends.contains(&Backend::Emulated) {
+        let message = "times of emulated guests mean nothing, and a slowdown is a ratio of times";
+        return Err(Problem::new(message, "measure with `--on native` or `--on kvm`").into());
     }
     let variant = |together: Together| Variant {
         scenario: interference::part(scenario, &together),
@@ -689,14 +694,19 @@ fn memory_remedy(points: &[Point], free: Bytes) -> String {
     }
 }
 
-/// What of the wanted placement this host cannot do, and sides that would be placed alike.
-fn unplaced(made: &[Made<'_>], request: &Request, on: On<'_>) -> Vec<Problem> {
+/// What of the wanted placement this host cannot do, and sides that would be placed alike. `whole` is the scenario that parts were made
+/// of: an entry of the map may be for a guest that a part does not have.
+fn unplaced(made: &[Made<'_>], whole: Option<&Scenario>, request: &Request, on: On<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for Made { scenario, points } in made {
-        let planned = points.iter().map(|point| point.tiles).max().unwrap_or(0);
+    let most_tiles = |made: &[Made<'_>]| {
+        made.iter().flat_map(|made| &made.points).map(|point| point.tiles).max().unwrap_or(0)
+    };
+    for one in made {
+        let scenario = whole.unwrap_or(one.scenario);
+        let planned = most_tiles(if whole.is_some() { made } else { std::slice::from_ref(one) });
         let largest = if request.search { scenario.ladder.search_limit } else { planned };
         let largest = largest.min(on.host.guests_max() / scenario.guest.len().max(1) as u32);
-        problems.extend(place::check_host(scenario, points, largest, on.host, on.processors));
+        problems.extend(place::check_host(scenario, &one.points, largest, on.host, on.processors));
     }
     if problems.is_empty() {
         problems.extend(place::alike(made, on.host));

@@ -1103,6 +1103,37 @@ fn one_role_and_what_varies_cannot_be_measured_in_pairs() {
 }
 
 #[test]
+fn roles_are_not_measured_where_times_mean_nothing() {
+    let on = |backend| Request { backends: vec![backend], interference: true, ..asked() };
+    let refused = plan(TILE, &on(Backend::Emulated)).unwrap_err();
+    assert!(refused.to_string().contains("times of emulated guests mean nothing"), "{refused}");
+    assert!(refused.remedy().contains("`--on native` or `--on kvm`"), "{}", refused.remedy());
+    assert!(plan(TILE, &on(Backend::Native)).is_ok() && plan(TILE, &on(Backend::Kvm)).is_ok());
+}
+
+#[test]
+fn an_entry_of_the_map_for_one_guest_places_it_where_its_role_is_measured() {
+    let with_map = |map: &str| format!("{TILE}[place]\nmap = {map}\n");
+    let interference = Request { interference: true, ..asked() };
+    for pattern in ["tile-001-idle", "tile-002-web"] {
+        let planned = plan(&with_map(&format!("{{ {pattern} = \"cpus:2\" }}")), &interference).unwrap();
+        let all = planned.points.iter().flat_map(|point| &point.guests);
+        let processors: BTreeSet<_> =
+            all.filter(|guest| guest.name == pattern).map(|guest| guest.processors.clone()).collect();
+        assert_eq!(processors, [vec![2]].into(), "{pattern}");
+    }
+    for (map, wanted) in [
+        ("{ tile-003-web = \"cpus:2\" }", "is the name of no guest"),
+        ("{ tile-001-idle = \"cpus:9\" }", "processor 9 does not exist"),
+        ("{ \"*-idle\" = \"cpus:2\", \"tile-001-*\" = \"cpus:3\" }", "puts guest `tile-001-idle` on"),
+    ] {
+        let said = problem(&with_map(map), &interference);
+        assert!(said.contains(wanted), "{map}: {said}");
+        assert_eq!(said.matches("place.map").count(), 1, "once: {said}");
+    }
+}
+
+#[test]
 fn a_load_waits_for_its_last_answers_for_as_long_as_an_answer_may_take_within_the_limits() {
     let drain = |changes: &[(&str, &str)]| {
         let asked = Request { settings: settings(changes), ..asked() };

@@ -65,7 +65,7 @@ fn check_pages(guest: &Guest, say: &mut Say<'_>) {
     }
 }
 
-/// What this host cannot do of the placement of these points, which are of one scenario. `largest` is the most tiles that there may be.
+/// What this host cannot do of the placement of these points, which are of one scenario or of a part of it. `largest` is the most tiles that there may be.
 pub(crate) fn check_host(
     scenario: &Scenario,
     points: &[&Point],
