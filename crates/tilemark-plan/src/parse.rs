@@ -13,7 +13,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_units::Span;
+use tilemark_units::{Bytes, Span};
 
 /// Guests that one bridge serves. It has 1,024 ports (Linux's BR_MAX_PORTS); some are kept for templates and a load's own
 /// device.
@@ -473,7 +473,22 @@ fn check_sender(scenario: &Scenario, load: &Load, from: &str, say: &mut Say<'_>)
                 "name a guest with role `client`: it serves nobody, so what it sends is all that it does",
             );
         }
-        Some(_) => {}
+        Some(guest) => check_memory_of_sender(load, guest, say),
+    }
+}
+
+/// Whether a sender has the memory for what it checks answers with, which it holds as the loaded guest does.
+fn check_memory_of_sender(load: &Load, sender: &Guest, say: &mut Say<'_>) {
+    let needed = load.work.facts().memory();
+    if needed > Bytes::new(sender.memory.get() / 2) {
+        let message = format!(
+            "load `{}` has {} that its sender holds too, and guest `{}` has {} of memory",
+            load.name,
+            needed.rounded(),
+            sender.name,
+            sender.memory
+        );
+        say(message, "give the sending guest twice that memory, or use fewer or smaller files");
     }
 }
 

@@ -1047,6 +1047,16 @@ fn a_sender_that_cannot_send_is_refused_by_name() {
         assert_ne!(text, FROM_A_GUEST, "{from}");
         assert!(problem(&text, &asked()).contains(wanted), "{wanted}: {}", problem(&text, &asked()));
     }
+    let site = FROM_A_GUEST.replace(
+        "[load.web]\n[ladder]",
+        "[load.sessions]\nfirst = \"a\"\n[load.sessions.page.a]\nbytes = \"1KiB\"\nfiles = [{ size = \"60MiB\", count = 1 }]\n[ladder]",
+    );
+    assert!(plan(&site, &asked()).is_ok(), "both have the memory");
+    let said = problem(&site.replace("name = \"client\"", "name = \"client\"\nmemory = \"64MiB\""), &asked());
+    assert!(
+        said.contains("60 MiB that its sender holds too, and guest `client` has 64MiB of memory"),
+        "{said}"
+    );
     let disk = FROM_A_GUEST.replace("[load.web]\n[ladder]", "[load.memory]\n[ladder]");
     let said = problem(&disk, &asked());
     assert!(said.contains("`memory` runs inside the guest that it loads"), "{said}");

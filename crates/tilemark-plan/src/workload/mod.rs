@@ -205,7 +205,7 @@ pub trait Facts {
         None
     }
 
-    /// Memory of the guest that it writes by itself.
+    /// Memory that it writes by itself: of its guest, and of the guest that sends it.
     fn memory(&self) -> Bytes {
         Bytes::default()
     }
