@@ -40,7 +40,7 @@ impl Bounds {
         Self { most: PART * share, least: REQUESTS_MIN / length }
     }
 
-    /// What is asked of a load's guest, in a burst too; nothing where it is not known what it can serve.
+    /// What is asked of a load's guest, so that it can serve a burst and a surge too; nothing where it is not known what it can serve.
     fn rate(self, load: &LoadPlan) -> Option<Rate> {
         let most = self.most / seconds_of(load)?;
         let most = match load.demand {
@@ -49,7 +49,7 @@ impl Bounds {
             }
             Demand::Open { .. } | Demand::Closed => most,
         };
-        let most = two_digits_down(most);
+        let most = two_digits_down(most / times_in_surge(load));
         Rate::per_second(if load.work.facts().has_whole_rate() {
             most.floor().max(self.least.ceil())
         } else {
@@ -90,6 +90,14 @@ fn seconds_of(load: &LoadPlan) -> Option<f64> {
     let seconds = load.work.facts().emulated_seconds()?;
     // A guest that sends a load works about as long for a request as the one that answers it.
     Some(if load.from.is_some() { 2.0 * seconds } else { seconds })
+}
+
+/// How many times its rate a load asks while its surge lasts; 1 without a surge.
+fn times_in_surge(load: &LoadPlan) -> f64 {
+    match load.demand {
+        Demand::Open { surge: Some(swell), .. } => f64::from(swell.factor),
+        Demand::Open { surge: None, .. } | Demand::Closed => 1.0,
+    }
 }
 
 fn lower_one(load: &mut LoadPlan, asked: Rate, is_even: bool) {
@@ -172,7 +180,8 @@ impl<'p> Asked<'p> {
     fn fits(&self, tiles: u32, length: f64) -> bool {
         let part = f64::from(tiles) / f64::from(self.point.tiles);
         let bounds = Bounds::new(part * self.point.loads.len() as f64, self.threads, length);
-        let work = |load: &LoadPlan| Some(most_asked(load, bounds)? * seconds_of(load)?);
+        let work =
+            |load: &LoadPlan| Some(most_asked(load, bounds)? * times_in_surge(load) * seconds_of(load)?);
         part * ours(self.point).filter_map(work).sum::<f64>() <= self.has()
     }
 
@@ -217,10 +226,10 @@ fn most_asked(load: &LoadPlan, bounds: Bounds) -> Option<f64> {
     Some(bounds.rate(load)?.get().min(wanted))
 }
 
-/// Time of threads that a load takes in each second.
+/// Time of threads that a load takes in each second, while its surge lasts if it has one.
 fn work_a_second(load: &LoadPlan) -> Option<f64> {
     let Demand::Open { rate, .. } = &load.demand else { return None };
-    Some(rate.get() * seconds_of(load)?)
+    Some(rate.get() * times_in_surge(load) * seconds_of(load)?)
 }
 
 /// Rounded down to two digits, so that a person can read it.
@@ -243,6 +252,7 @@ fn unit_of_two_digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Swell;
     use crate::workload::{SysbenchParameters, WebFile, WebParameters, Work};
     use tilemark_units::Bytes;
 
@@ -304,6 +314,23 @@ mod tests {
         let among_four = rate(&lowered(vec![small(), small(), small(), small()], 2)[0]);
         assert!((among_four * 2.0 - alone).abs() < alone / 10.0, "{among_four} {alone}");
         assert_eq!(rate(&lowered(vec![small(), small()], 2)[0]), alone);
+    }
+
+    #[test]
+    fn a_surge_is_no_more_than_the_guest_can_serve() {
+        let swollen = |size, factor| {
+            let mut load = load(web(size), 900.0, Arrival::Poisson);
+            let Demand::Open { surge, .. } = &mut load.demand else { panic!("it has a rate") };
+            *surge = Some(Swell { from: Span::from_seconds(30), length: Span::from_seconds(15), factor });
+            load
+        };
+        let plain = rate(&lowered(vec![load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson)], 1)[0]);
+        let surged = lowered(vec![swollen(Bytes::from_kib(1), 16)], 1).remove(0);
+        assert!((rate(&surged) * 16.0 - plain).abs() < plain / 10.0, "{surged:?} {plain}");
+        // What a surge asks of the least that a guest is asked counts whole.
+        let huge = lowered(vec![swollen(Bytes::from_mib(1), 1_000)], 1).remove(0);
+        assert_eq!(rate(&huge), 0.05, "three requests in the measurement");
+        assert!((work_a_second(&huge).unwrap() / (50.0 * seconds_of(&huge).unwrap()) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -310,7 +310,10 @@ fn check_surge(scenario: &Scenario, surge: crate::scenario::Surge, say: &mut Say
     let Some(load) = headline else {
         if scenario.load.is_empty() {
             let message = "`measure.surge` asks more of the headline load, and there is no load";
-            say(message.to_owned(), "add a web load with a `rate`, or leave out `measure.surge`");
+            say(
+                message.to_owned(),
+                "add a load `web` or `sessions` with a `rate`, or leave out `measure.surge`",
+            );
         }
         return;
     };
@@ -328,10 +331,14 @@ fn check_surge(scenario: &Scenario, surge: crate::scenario::Surge, say: &mut Say
             ),
             "make the factor or the rate smaller",
         );
-    } else if load.sender().is_some() || load.work.name() != "web" {
-        let message =
-            format!("`measure.surge` is of load `{}`, which is not a web load from outside", load.name);
-        say(message, "make a web load without `from` the headline, or leave out `measure.surge`");
+    } else if load.sender().is_some() || !load.work.facts().can_swell() {
+        let message = format!(
+            "`measure.surge` is of load `{}`, which is not a load `web` or `sessions` from outside",
+            load.name
+        );
+        let remedy =
+            "make a load `web` or `sessions` without `from` the headline, or leave out `measure.surge`";
+        say(message, remedy);
     }
 }
 

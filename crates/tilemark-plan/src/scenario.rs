@@ -445,8 +445,8 @@ impl Default for Measure {
     }
 }
 
-/// The users of one tile ask so many times as much of the headline load for a quarter of the measurement. Other tiles are measured before,
-/// during and after it. A step without the tile, or without another one, has no surge; a plan in which none has it is refused.
+/// The users of one tile ask so many times as much of the headline load for a quarter of the measurement: of a load `web` or `sessions` at a
+/// rate, which no guest sends. Other tiles are measured before, during and after it. A step without the tile, or without another one, has no surge; a plan in which none has it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Surge {

@@ -11,7 +11,7 @@ use tilemark_plan::{
     expect,
     own_bridge::OwnBridge,
     parse::Draft,
-    plan::{Backend, Demand, HostSummary, Plan, Point, SideName},
+    plan::{Backend, Demand, HostSummary, LoadPlan, Plan, Point, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
     scenario::Load,
@@ -779,6 +779,38 @@ fn a_surge_that_nobody_can_feel_or_send_is_refused() {
         let message = problem(&text, &asked());
         assert!(message.contains(wanted), "{wanted}: {message}");
     }
+}
+
+#[test]
+fn a_surge_may_be_of_sessions_from_outside_and_swells_the_tile_of_eight() {
+    let request = Request {
+        settings: settings(&[("measure.surge", "{ tile = 1, factor = 16 }")]),
+        tiles: Some(vec![2]),
+        ..asked()
+    };
+    let draft = Draft::from_toml(builtin("consolidation").unwrap().text, "test").unwrap();
+    let plan = resolve(&draft, &request, &host(4, Bytes::from_gib(64))).unwrap();
+    let is_swollen = |load: &&LoadPlan| matches!(load.demand, Demand::Open { surge: Some(_), .. });
+    let swollen: Vec<(&str, u32)> =
+        plan.points[0].loads.iter().filter(is_swollen).map(|load| (load.name.as_str(), load.tile)).collect();
+    assert_eq!(swollen, [("web", 1)]);
+    let inside = FROM_A_GUEST.replace("headline = \"web\"", "headline = \"inside\"").replace(
+        "tiles = [2]",
+        "tiles = [2]\n[measure]\nlength = \"20s\"\nsurge = { tile = 1, factor = 16 }",
+    );
+    let said = problem(&inside, &asked());
+    assert!(said.contains("load `inside`, which is not a load `web` or `sessions` from outside"), "{said}");
+}
+
+#[test]
+fn a_surge_that_emulated_guests_cannot_serve_is_refused() {
+    let surge = |factor| with_surge(&format!("{{ tile = 1, factor = {factor} }}"), "20s");
+    let text = |factor| {
+        surge(factor).replace("[load.web]", "[load.web]\nfiles = [{ size = \"16MiB\", weight = 1 }]")
+    };
+    assert_eq!(emulated_refused(&text(2), None, 2, "20s"), None);
+    let said = emulated_refused(&text(1_000), None, 2, "20s").unwrap();
+    assert!(said.contains("2 tiles of emulated guests cannot serve what they are asked"), "{said}");
 }
 
 #[test]

@@ -10,10 +10,11 @@ use std::{collections::BTreeMap, net::TcpListener, thread};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::Stop;
 use tilemark_plan::{
-    plan::Demand,
+    plan::{Demand, Swell},
+    scenario::Arrival,
     workload::{SessionFiles, SessionPage, SessionsParameters, Work},
 };
-use tilemark_units::{Bytes, Span};
+use tilemark_units::{Bytes, Rate, Span};
 
 /// Bytes of a page and its files.
 const PAGE: u64 = 40_000;
@@ -32,11 +33,16 @@ fn parameters() -> SessionsParameters {
 
 /// A second of a closed loop against such a site.
 fn measured(parameters: SessionsParameters, manners: Manners) -> StreamTotal {
+    asked(Demand::Closed, parameters, manners)
+}
+
+/// A second of such a demand.
+fn asked(demand: Demand, parameters: SessionsParameters, manners: Manners) -> StreamTotal {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (target, site) = (listener.local_addr().unwrap(), parameters.site());
     thread::spawn(move || site::serve(&listener, &site, manners));
     let connections = parameters.users;
-    let stream = Stream::new(0, target, Demand::Closed, Work::Sessions(parameters));
+    let stream = Stream::new(0, target, demand, Work::Sessions(parameters));
     let job = LoadJob {
         streams: vec![Stream { connections, seed: 1, ..stream }],
         processors: Vec::new(),
@@ -71,6 +77,24 @@ fn a_slow_line_takes_as_long_as_its_bytes_and_not_less() {
     assert!(counts.failed + counts.wrong == 0, "{counts:?}");
     // 40 kB at 200 kB/s are 0.2 s: 5 pages a second and user, and one more that was begun before the end.
     assert!((1..=24).contains(&counts.completed), "{counts:?}");
+}
+
+#[test]
+fn pages_come_as_often_as_a_surge_of_their_rate_has_it() {
+    let demand = |surge| Demand::Open {
+        rate: Rate::per_second(100.0).unwrap(),
+        arrival: Arrival::Even,
+        burst_every: Span::from_seconds(5),
+        burst_length: Span::from_seconds(1),
+        surge,
+    };
+    let (from, length) = (Span::from_milliseconds(500), Span::from_milliseconds(250));
+    for (surge, wanted) in [(None, 100), (Some(Swell { from, length, factor: 16 }), 475)] {
+        let counts = asked(demand(surge), parameters(), Manners::default()).counts;
+        // The phase of an even schedule is drawn: a page more or less is at the end of each part.
+        assert!(counts.offered.abs_diff(wanted) <= 2, "{counts:?}");
+        assert!(counts.completed > 0 && counts.wrong == 0, "{counts:?}");
+    }
 }
 
 #[test]

@@ -394,9 +394,13 @@ impl Facts for JobsParameters {
         Bytes::new(self.of_jobs().get().saturating_add(self.files().get()))
     }
 
-    /// A job of the mix `compute` took 0.33 s, one of the mix `files` 0.45 s.
+    /// A job of the mix `compute` took 0.33 s, one of the mix `files` 0.45 s, both of size 1.
     fn emulated_seconds(&self) -> Option<f64> {
-        Some(0.45 * f64::from(self.scale))
+        let weight = |of: &dyn Fn(JobKind) -> f64| {
+            self.mix.iter().map(|(kind, weight)| f64::from(*weight) * of(*kind)).sum::<f64>()
+        };
+        let size = weight(&|kind| self.size_of(kind)) / weight(&|_| 1.0);
+        Some(0.45 * size).filter(|seconds| seconds.is_finite())
     }
 }
 
@@ -478,6 +482,18 @@ mod tests {
         assert_eq!(super::fitted(1e-9), Some(FITTED_MAX));
         let refused = said("fitted = { sort = 0 }");
         assert!(refused.contains("jobs `sort` with `fitted = 0`"), "{refused}");
+    }
+
+    #[test]
+    fn an_emulated_guest_takes_for_a_job_as_long_as_the_jobs_of_its_mix_are_large() {
+        let seconds = |text: &str| parameters(text).emulated_seconds().unwrap();
+        let is_close = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 1e-9;
+        assert!(is_close(seconds(""), 0.45) && is_close(seconds("scale = 3"), 1.35));
+        // Three of four jobs have size 1, the fourth 10, and 20 at twice the scale.
+        let sizes = "mix = { sort = 1, float = 3 }\nsizes = { sort = 10 }";
+        assert!(is_close(seconds(sizes), 0.45 * 13.0 / 4.0), "{}", seconds(sizes));
+        let fitted = "mix = { sort = 1, float = 3 }\nscale = 2\nfitted = { sort = 10000 }";
+        assert!(is_close(seconds(fitted), 0.45 * 26.0 / 4.0), "{}", seconds(fitted));
     }
 
     #[test]

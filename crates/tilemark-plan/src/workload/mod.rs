@@ -162,6 +162,11 @@ pub trait Facts {
         !self.is_flat_out()
     }
 
+    /// Its users can ask more for a while: at a rate, its requests follow the one schedule that has a surge.
+    fn can_swell(&self) -> bool {
+        false
+    }
+
     /// What it can't do in this guest is reported as message and remedy.
     fn check(&self, _load: &Load, _guest: &Guest, _measure: &Measure, _say: &mut Say<'_>) {}
 
@@ -402,5 +407,14 @@ mod tests {
             .map(Work::name)
             .collect();
         assert_eq!(uses, ["web"]);
+    }
+
+    #[test]
+    fn it_is_known_of_every_workload_with_a_rate_what_an_emulated_guest_can_serve() {
+        for work in Work::all() {
+            let facts = work.facts();
+            let is_known = facts.emulated_seconds().is_some_and(|seconds| seconds > 0.0);
+            assert!(is_known || facts.is_flat_out(), "{} is asked its whole rate", work.name());
+        }
     }
 }

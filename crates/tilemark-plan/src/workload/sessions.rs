@@ -328,6 +328,10 @@ impl Facts for SessionsParameters {
         "pages"
     }
 
+    fn can_swell(&self) -> bool {
+        true
+    }
+
     fn in_flight(&self, _at: At) -> InFlight {
         InFlight::steady(self.users.into(), "page")
     }

@@ -141,6 +141,11 @@ impl Facts for StoreParameters {
         Some(self)
     }
 
+    /// One guest alone served 2,730 orders a minute.
+    fn emulated_seconds(&self) -> Option<f64> {
+        Some(0.022)
+    }
+
     fn service_has_tls(&self) -> bool {
         self.tls
     }

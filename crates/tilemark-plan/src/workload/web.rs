@@ -328,6 +328,10 @@ impl Facts for WebParameters {
         Place::Outside
     }
 
+    fn can_swell(&self) -> bool {
+        true
+    }
+
     fn in_flight(&self, at: At) -> InFlight {
         InFlight::steady(at.connections.into(), "request")
     }
