@@ -820,6 +820,63 @@ fn a_fleet_run_does_not_confirm_itself() {
 }
 
 #[test]
+fn a_fleet_run_is_not_compared_with_itself_or_with_an_earlier_one() {
+    let (before, after) = (made_of(&hosts(3), &[]), made_of(&hosts(3), &[]));
+    let refused = |after: &std::path::Path| {
+        let error = verdict::compare(before.path(), after).unwrap_err();
+        assert!(matches!(error, verdict::VerdictError::NotSince { .. }), "{error}");
+        error.to_string()
+    };
+    for same in [before.path(), &before.path().join(".")] {
+        assert!(refused(same).ends_with("it is the same fleet run"), "{}", refused(same));
+    }
+    let asked = |folder: &TempDir, id: &str, at: u64| {
+        let document = json!({ "schema": 1, "id": id, "asked_unix_s": at, "hosts": ["h1", "h2", "h3"] });
+        fs::write(folder.path().join("fleet.json"), document.to_string()).unwrap();
+    };
+    asked(&before, "a", 100);
+    asked(&after, "a", 200);
+    assert!(refused(after.path()).ends_with("it is the same fleet run"), "{}", refused(after.path()));
+    asked(&after, "b", 99);
+    assert!(refused(after.path()).contains("it was asked earlier"), "{}", refused(after.path()));
+    for at in [100, 101] {
+        asked(&after, "b", at);
+        assert_eq!(verdict::compare(before.path(), after.path()).unwrap().both, 3);
+    }
+}
+
+#[test]
+fn a_host_that_was_measured_and_not_restored_is_named_behind_the_counts_and_its_row_has_the_reason() {
+    let mut hosts = hosts(5);
+    hosts[1].end = End::NotRestored;
+    let folder = made_of(&hosts, &["h6"]);
+    write_end(folder.path(), "h2", 1, End::NotRestored, "the governor of CPU 3 is still performance");
+    let found = verdict::of(folder.path()).unwrap();
+    let first = "6 asked, 5 measured, 4 trusted. Missing: h6 (never started). Not restored: h2 (`sudo tilemark recover` on it).";
+    assert!(found.sentence.starts_with(first), "{}", found.sentence);
+    assert!(found.html().contains("the governor of CPU 3 is still performance"));
+    // What is not an end that leaves something behind is the record's own matter.
+    write_end(folder.path(), "h2", 1, End::CannotTell, "the governor of CPU 3 is still performance");
+    let found = verdict::of(folder.path()).unwrap();
+    assert!(!found.sentence.contains("Not restored"), "{}", found.sentence);
+    assert!(!found.html().contains("the governor of CPU 3"));
+}
+
+#[test]
+fn attempts_of_one_host_with_two_kernels_are_remarked_on() {
+    let mut one = hosts(3);
+    let folder = made_of(&one, &[]);
+    assert_eq!(host(&verdict::of(folder.path()).unwrap(), "h2").problems, [] as [&str; 0]);
+    one[1].attempt = 2;
+    one[1] = one[1].clone().with("/kernel/release", json!({ "value": "6.13.1-amd64" }));
+    made::write_host(folder.path(), &one[1]);
+    let found = verdict::of(folder.path()).unwrap();
+    let why = "attempt 2 had kernel 6.13.1-amd64, attempt 1 had 6.12.9-amd64";
+    assert_eq!(host(&found, "h2").problems, [why]);
+    assert!(found.html().contains("6.13.1-amd64, attempt 1 had 6.12.9-amd64"));
+}
+
+#[test]
 fn other_work_confirms_nothing() {
     let mut first = hosts(5);
     first[1].slow = 1.15;
@@ -831,7 +888,39 @@ fn other_work_confirms_nothing() {
     let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
     let confirmation = found.confirmation.as_ref().unwrap();
     assert_eq!(confirmation.confirmed, [] as [&str; 0], "{}", found.sentence);
-    assert_eq!(confirmation.not_measured["h2"], "that run measured other work on it");
+    let why = "that run measured other work on it: it differs in scenario";
+    assert_eq!(confirmation.not_measured["h2"], why);
+}
+
+#[test]
+fn hosts_and_runs_that_differ_only_in_a_setting_measured_other_work() {
+    let mut first = hosts(5);
+    first[1].slow = 1.15;
+    let mut again = first.clone();
+    for host in &mut again {
+        host.settings = [("gate.p99".to_owned(), "500ms".to_owned())].into();
+    }
+    let (folder, later) = (made_of(&first, &[]), made_of(&again, &[]));
+    let found = verdict::of_confirmed(folder.path(), later.path(), &BTreeMap::new()).unwrap();
+    let confirmation = found.confirmation.as_ref().unwrap();
+    assert_eq!(confirmation.confirmed, [] as [&str; 0], "{}", found.sentence);
+    let why = "that run measured other work on it: it differs in settings";
+    assert_eq!(confirmation.not_measured["h2"], why);
+    let drift = verdict::compare(folder.path(), later.path()).unwrap();
+    assert_eq!(drift.not_compared.len(), 5, "{}", drift.sentence);
+    let why = "the two runs measured other work: they differ in settings";
+    assert!(drift.not_compared.values().all(|own| own == why), "{:?}", drift.not_compared);
+    assert_eq!(drift.sentence, format!("The two runs cannot be compared: {why}."));
+    assert_eq!(drift.verdict, FleetOutcome::CannotTell);
+    let change = drift.changes.iter().find(|change| change.fact == "settings").unwrap();
+    assert_eq!(change.before, "none");
+    assert!(change.after.starts_with("gate.p99 (SHA-256 "), "{}", change.after);
+    // The same key with another value is other work too.
+    for host in &mut first {
+        host.settings = [("gate.p99".to_owned(), "400ms".to_owned())].into();
+    }
+    let other = made_of(&first, &[]);
+    assert_eq!(verdict::compare(later.path(), other.path()).unwrap().not_compared.len(), 5);
 }
 
 #[test]

@@ -97,9 +97,8 @@ pub fn of_confirmed(folder: &Path, again: &Path, groups: &Groups) -> Result<Flee
 
 /// A run confirms another one only where it was measured after it: else it would confirm itself.
 fn is_later(first: &ReadFleet, again: &ReadFleet) -> Result<(), VerdictError> {
-    let is_same_id = first.written_id.is_some() && first.written_id == again.written_id;
     let times = first.asked_unix_s.zip(again.asked_unix_s);
-    let why = if is_same_id || first.folder == again.folder {
+    let why = if first.is_same_as(again) {
         "it is the same fleet run"
     } else if times.is_some_and(|(first, again)| again <= first) {
         "it is not the later one"
@@ -127,12 +126,14 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
     let (earlier, later) = (records(first), records(again));
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
         let before = of_hosts(&earlier, group);
-        let is_same = |(name, record): &Own| {
-            let first = earlier.get(name);
+        let other_work = |(name, record): &Own| match earlier.get(name) {
             // One that measured no step has no work to compare.
-            record.steps.is_empty() || first.is_some_and(|first| first.facts.work == record.facts.work)
+            _ if record.steps.is_empty() => None,
+            Some(first) => Some(format!("it differs in {}", first.facts.other_work(&record.facts)?)),
+            None => Some("the first run has no record of it".to_owned()),
         };
-        let (own, other): (Vec<Own>, Vec<Own>) = of_hosts(&later, group).into_iter().partition(is_same);
+        let (own, other): (Vec<Own>, Vec<Own>) =
+            of_hosts(&later, group).into_iter().partition(|own| other_work(own).is_none());
         let others = own.iter().map(|(name, _)| (*name).to_owned());
         confirmed.shown.others.extend(others.filter(|name| !group.named.contains(name)));
         let key = step_again(&before, &own);
@@ -140,8 +141,10 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
             Some(key) => figures_at(record, key),
             None => Err("no step was measured with three repeats that count".to_owned()),
         });
-        let other =
-            other.iter().map(|(name, _)| (*name, Err("that run measured other work on it".to_owned())));
+        let other = other.iter().map(|own| {
+            let why = other_work(own).unwrap_or_default();
+            (own.0, Err(format!("that run measured other work on it: {why}")))
+        });
         let figures: BTreeMap<&str, Result<Figures, String>> =
             own.iter().map(|(name, _)| *name).zip(figures).chain(other).collect();
         let failed = key.map(|key| failed_again(group, &before, &own, &key)).unwrap_or_default();

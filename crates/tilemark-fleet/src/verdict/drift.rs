@@ -21,10 +21,23 @@ use tilemark_units::natural_key;
 /// can have to do with what changed.
 ///
 /// # Errors
-/// As [`super::of`], of either folder.
+/// As [`super::of`], of either folder, and where `after` is the same run as `before` or was asked before it.
 pub fn compare(before: &Path, after: &Path) -> Result<FleetDrift, VerdictError> {
     let (before, after) = (fleet(before)?, fleet(after)?);
+    is_since(&before, &after)?;
     Ok(of_fleets(&before, &after))
+}
+
+/// A run beside itself is always the same, and beside an earlier one every change has the wrong sign.
+fn is_since(before: &ReadFleet, after: &ReadFleet) -> Result<(), VerdictError> {
+    let why = if before.is_same_as(after) {
+        "it is the same fleet run"
+    } else if before.asked_unix_s.zip(after.asked_unix_s).is_some_and(|(before, after)| after < before) {
+        "it was asked earlier; name the earlier fleet run first"
+    } else {
+        return Ok(());
+    };
+    Err(VerdictError::NotSince { before: before.id.clone(), after: after.id.clone(), why })
 }
 
 /// A host that both runs measured.
@@ -49,16 +62,22 @@ fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
     drift.in_neither = in_order(in_neither);
     drift.changes = fact_changes(&both);
     drift.scenario = both.first().map(|host| host.after.scenario.clone());
-    let (same, other): (Vec<&Both>, Vec<&Both>) =
-        both.iter().partition(|host| host.before.facts.work == host.after.facts.work);
-    for host in other {
-        let why = "the two runs measured other work".to_owned();
-        drift.not_compared.insert(host.name.to_owned(), why);
+    let mut same: Vec<&Both> = Vec::new();
+    for host in &both {
+        match host.before.facts.other_work(&host.after.facts) {
+            None => same.push(host),
+            Some(what) => {
+                let why = format!("the two runs measured other work: they differ in {what}");
+                drift.not_compared.insert(host.name.to_owned(), why);
+            }
+        }
     }
     let earlier: Vec<&HostRecord> = same.iter().map(|host| host.before).collect();
     let later: Vec<&HostRecord> = same.iter().map(|host| host.after).collect();
     let Some(key) = common_step(&[&earlier, &later]) else {
-        return without(drift, "no host was measured in both runs with three repeats that count");
+        let other_work = drift.not_compared.values().next().filter(|_| same.is_empty()).cloned();
+        let too_few = "no host was measured in both runs with three repeats that count";
+        return without(drift, &other_work.unwrap_or_else(|| too_few.to_owned()));
     };
     drift.step = Some(key.words());
     let turned = turned(&key, &same);

@@ -1,8 +1,9 @@
 //! A host's facts as words that can be compared: those that make hosts equal, and all others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::facts::{Fact, HostFacts, Virtualisation, hypervisor_name};
 use tilemark_record::result::RunResult;
+use tilemark_units::Sha256Hash;
 
 /// Characters of a value at most: a kernel's command line may be long, and a page has many of them.
 const VALUE_MAX: usize = 300;
@@ -23,10 +24,25 @@ pub(super) struct FactSheet {
     pub(super) all: BTreeMap<String, String>,
 }
 
-/// The facts of a host and of the program that measured it. `backends`: those that it measured on.
-pub(super) fn fact_sheet(facts: &HostFacts, result: &RunResult, backends: String) -> FactSheet {
+impl FactSheet {
+    /// The names of what was measured that another host or run has otherwise; none where the work is the same.
+    pub(super) fn other_work(&self, other: &Self) -> Option<String> {
+        let keys: BTreeSet<&String> = self.work.keys().chain(other.work.keys()).collect();
+        let differ = keys.into_iter().filter(|key| self.work.get(*key) != other.work.get(*key));
+        let differ: Vec<&str> = differ.map(String::as_str).collect();
+        (!differ.is_empty()).then(|| differ.join(", "))
+    }
+}
+
+/// The facts of a host and of the program that measured it. `settings`: those of the command line. `backends`: those that it measured on.
+pub(super) fn fact_sheet(
+    facts: &HostFacts,
+    result: &RunResult,
+    settings: &BTreeMap<String, String>,
+    backends: String,
+) -> FactSheet {
     let equal = equal_facts(facts, result);
-    let work = work(result, backends);
+    let work = work(result, settings, backends);
     let mut all = others(facts, result);
     all.extend(equal.clone());
     all.extend(work.clone());
@@ -94,14 +110,31 @@ fn equal_facts(facts: &HostFacts, result: &RunResult) -> BTreeMap<String, String
 }
 
 /// Scenario, preset, settings and backends.
-fn work(result: &RunResult, backends: String) -> BTreeMap<String, String> {
+fn work(
+    result: &RunResult,
+    settings: &BTreeMap<String, String>,
+    backends: String,
+) -> BTreeMap<String, String> {
     let mut work = BTreeMap::new();
     let hash = result.provenance.hashes.get("scenario").map_or("unknown", String::as_str);
     let hash: String = hash.chars().take(12).collect();
     put(&mut work, "scenario", format!("{} (SHA-256 {hash})", result.scenario));
     put(&mut work, "preset", result.preset.clone().unwrap_or_else(|| "none".to_owned()));
+    put(&mut work, "settings", settings_words(settings));
     put(&mut work, "backends", backends);
     work
+}
+
+/// The keys that were set, and a hash of them with their values: `gate.p99 (SHA-256 0a1b2c3d4e5f)`. The hash of the scenario is that of its
+/// text, and knows of no `--set`.
+fn settings_words(settings: &BTreeMap<String, String>) -> String {
+    if settings.is_empty() {
+        return "none".to_owned();
+    }
+    let keys: Vec<&str> = settings.keys().map(String::as_str).collect();
+    let lines: String = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    let hash: String = Sha256Hash::of(lines.as_bytes()).to_string().chars().take(12).collect();
+    format!("{} (SHA-256 {hash})", keys.join(", "))
 }
 
 /// All that may differ within a group, and is worth a look where a host does.

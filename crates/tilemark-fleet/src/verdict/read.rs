@@ -61,6 +61,16 @@ pub enum VerdictError {
         /// Why not.
         why: &'static str,
     },
+    /// Two fleet runs of which the second is not a later one.
+    #[error("what changed since the fleet run {before} cannot be said by {after}: {why}")]
+    NotSince {
+        /// The one that is to be the earlier.
+        before: String,
+        /// The other one.
+        after: String,
+        /// Why not.
+        why: &'static str,
+    },
     /// More hosts than any fleet has.
     #[error("{} names {found} hosts, and a fleet has at most {HOSTS_MAX}", path.display())]
     TooMany {
@@ -85,6 +95,14 @@ pub(super) struct ReadFleet {
     pub(super) asked_unknown: Option<String>,
     /// All hosts, by name.
     pub(super) hosts: Vec<ReadHost>,
+}
+
+impl ReadFleet {
+    /// Whether both are one fleet run, or copies of one.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let is_same_id = self.written_id.is_some() && self.written_id == other.written_id;
+        is_same_id || self.folder == other.folder
+    }
 }
 
 /// A host of it.
@@ -296,6 +314,7 @@ fn host(folder: &Path, name: &str) -> ReadHost {
         match whole_record(&path.join("record"), attempt) {
             Ok(Some(mut record)) => {
                 record.trusted &= end.as_ref().is_none_or(|end| end.end == End::Trusted);
+                host.problems.extend(other_kernel(folder, &record));
                 host.record = Some(record);
                 host.end = end;
                 return host;
@@ -312,6 +331,20 @@ fn host(folder: &Path, name: &str) -> ReadHost {
         }
     }
     host
+}
+
+/// An older attempt that another kernel ran: the host came back with it.
+fn other_kernel(folder: &Path, record: &HostRecord) -> Option<String> {
+    let of = |attempt: u32| -> Option<String> {
+        let path = folder.join(format!("attempt-{attempt}/record/facts.json"));
+        let facts: Value = serde_json::from_str(&read_text(&path, DOCUMENT_MAX).ok()?).ok()?;
+        Some(facts.pointer("/kernel/release/value")?.as_str()?.to_owned())
+    };
+    let (attempt, kernel) = (record.attempt, record.facts.equal.get("kernel")?);
+    let older = attempts(folder).into_iter().rev().filter(|older| *older < attempt);
+    let mut older = older.filter_map(|older| Some((older, of(older)?)));
+    let (older, before) = older.find(|(_, before)| before != kernel)?;
+    Some(format!("attempt {attempt} had kernel {kernel}, attempt {older} had {before}"))
 }
 
 fn said(end: &HostEnd) -> String {
@@ -394,7 +427,7 @@ fn kept(
         directory,
         capacity: FleetCapacity::of(&result.answer),
         headline: plan.scenario.headline.clone(),
-        facts: fact_sheet(facts, &result, backends),
+        facts: fact_sheet(facts, &result, &plan.settings, backends),
         run: result.run,
         scenario: result.scenario,
         trusted: result.verdict.status == VerdictStatus::Trusted,

@@ -1,5 +1,6 @@
 //! The verdict in sentences.
 
+use crate::End;
 use tilemark_record::result::Figure;
 use tilemark_report::{FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference};
 
@@ -32,6 +33,13 @@ pub(super) fn fleet(found: &FleetVerdict, failing: &[Option<String>]) -> Vec<Str
         let missing: Vec<String> =
             missing.map(|host| format!("{} ({})", host.name, host.end.words())).collect();
         first = format!("{first} Missing: {}.", names(missing.iter().map(String::as_str)));
+    }
+    let not_restored: Vec<&FleetHost> =
+        found.hosts.iter().filter(|host| host.end == End::NotRestored).collect();
+    if !not_restored.is_empty() {
+        let names = names(not_restored.iter().map(|host| &*host.name));
+        let on = if not_restored.len() == 1 { "it" } else { "each" };
+        first = format!("{first} Not restored: {names} (`sudo tilemark recover` on {on}).");
     }
     let mut said = vec![first];
     said.extend(Some(differing(found).join(" ")).filter(|text| !text.is_empty()));

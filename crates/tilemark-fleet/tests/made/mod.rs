@@ -6,11 +6,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 use serde_json::{Value, json};
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 use tilemark_fleet::{End, HostEnd};
 use tilemark_plan::{
     facts::HostFacts,
     plan::{Backend, Plan, Point},
+    resolve::Request,
 };
 use tilemark_record::{
     RunDirectory,
@@ -57,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) seed: u64,
     pub(crate) facts: Value,
     pub(crate) scenario: String,
+    /// Those of `--set`.
+    pub(crate) settings: BTreeMap<String, String>,
     pub(crate) end: End,
     pub(crate) attempt: u32,
 }
@@ -73,6 +76,7 @@ impl Host {
             seed: number,
             facts: facts(number),
             scenario: SCENARIO.to_owned(),
+            settings: BTreeMap::new(),
             end: End::Trusted,
             attempt: 1,
         }
@@ -121,8 +125,8 @@ pub(crate) fn write_host(folder: &Path, host: &Host) {
     write_end(folder, &host.name, host.attempt, host.end, "");
     let place = attempt(folder, &host.name, host.attempt).join("record");
     let summary = tilemark_fixtures::host(8, Bytes::from_gib(64));
-    let plan =
-        tilemark_fixtures::plan(&host.scenario, &tilemark_fixtures::request(&[Backend::Kvm]), &summary);
+    let request = Request { settings: host.settings.clone(), ..tilemark_fixtures::request(&[Backend::Kvm]) };
+    let plan = tilemark_fixtures::plan(&host.scenario, &request, &summary);
     let facts: HostFacts = serde_json::from_value(host.facts.clone()).unwrap();
     put(&place.join("plan.json"), &plan);
     put(&place.join("facts.json"), &facts);

@@ -1,7 +1,9 @@
 //! What the page of a fleet shows.
 
 use super::super::{Finding, Sheet, capacity};
-use super::{FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference, UnusualFact};
+use super::{
+    End, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference, UnusualFact,
+};
 use crate::number::{counted, three};
 use crate::view::{
     Cell, Chart, Chip, Level, Part, Row, RowGroup, Section, Series, SeriesPoint, Stroke, Table, given,
@@ -251,7 +253,9 @@ fn tenths(part: f64) -> String {
 /// Why a host is as it is, in the room of a cell.
 fn reasons(host: &FleetHost) -> String {
     let mut all: Vec<String> = host.why.iter().cloned().collect();
-    all.extend(Some(host.because.clone()).filter(|because| !because.is_empty() && !host.measured));
+    // A host with a record may have failed behind it.
+    let is_shown = !host.measured || matches!(host.end, End::NotRestored | End::GuestFailed);
+    all.extend(Some(host.because.clone()).filter(|because| !because.is_empty() && is_shown));
     all.extend(host.unusual.iter().take(FACTS_SHOWN).map(|fact| format!("{}: {}", fact.fact, fact.value)));
     let more = host.unusual.len().saturating_sub(FACTS_SHOWN);
     all.extend((more > 0).then(|| format!("{more} more")));
