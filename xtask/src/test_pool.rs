@@ -1,14 +1,15 @@
 //! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
-    io::Write,
+    io::{Read, Seek, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -44,6 +45,8 @@ const FIRST: [&str; 20] = [
 ];
 /// Programs at once, for each processor.
 const FOR_EACH_PROCESSOR: usize = 1;
+/// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
+const MS_OF_TICK: u64 = 10;
 /// So many of the slowest are listed.
 const SLOWEST: usize = 12;
 
@@ -60,6 +63,8 @@ struct TestProgram {
 struct Ended {
     name: String,
     took: Duration,
+    /// What it and all its children used of the processors.
+    used: Duration,
     failure: Option<String>,
 }
 
@@ -162,33 +167,58 @@ fn in_order(mut programs: Vec<TestProgram>) -> Vec<TestProgram> {
 /// Runs one to its end and prints all its output in one piece.
 fn run_one(test: &TestProgram, environment: &[(&str, OsString)]) -> Ended {
     let began = Instant::now();
-    let mut command = Command::new(&test.program);
-    command.current_dir(&test.folder).stdin(Stdio::null());
-    command.env("CARGO_MANIFEST_DIR", &test.folder);
-    command.envs(environment.iter().map(|(name, value)| (OsStr::new(name), value)));
-    let output = command.output();
+    let ended = output_of(test, environment);
     let took = began.elapsed();
-    let failure = match &output {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(output.status.to_string()),
-        Err(error) => Some(error.to_string()),
+    let (failure, used, output) = match ended {
+        Ok((status, used, output)) => ((!status.success()).then(|| status.to_string()), used, output),
+        Err(error) => (Some(error.to_string()), Duration::ZERO, Vec::new()),
     };
     let mut text = format!("\n-- {} ({:.1} s)\n", test.name, took.as_secs_f64()).into_bytes();
-    if let Ok(output) = output {
-        text.extend(output.stdout);
-        text.extend(output.stderr);
-    }
+    text.extend(output);
     // Where nobody reads the output, the result still counts.
     let _ = std::io::stdout().lock().write_all(&text);
-    Ended { name: test.name.clone(), took, failure }
+    Ended { name: test.name.clone(), took, used, failure }
+}
+
+/// How it ended, what it used of the processors, and what it printed.
+fn output_of(
+    test: &TestProgram,
+    environment: &[(&str, OsString)],
+) -> std::io::Result<(ExitStatus, Duration, Vec<u8>)> {
+    let mut output = tempfile::tempfile()?;
+    let mut command = Command::new(&test.program);
+    command.current_dir(&test.folder).stdin(Stdio::null());
+    command.stdout(output.try_clone()?).stderr(output.try_clone()?);
+    command.env("CARGO_MANIFEST_DIR", &test.folder);
+    command.envs(environment.iter().map(|(name, value)| (OsStr::new(name), value)));
+    let mut child = command.spawn()?;
+    // Its account is gone once somebody has waited for it.
+    waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let used = processor_time(&std::fs::read_to_string(format!("/proc/{}/stat", child.id()))?);
+    let status = child.wait()?;
+    let mut text = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut text)?;
+    Ok((status, used, text))
+}
+
+/// The processor time of a process and of those of its children that have ended, from its `/proc/PID/stat` (proc(5): fields 14 to 17,
+/// after a name that may hold anything).
+fn processor_time(stat: &str) -> Duration {
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks: u64 =
+        after_name.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * MS_OF_TICK)
 }
 
 fn list_slowest(ended: &mut [Ended]) {
     ended.sort_by_key(|one| std::cmp::Reverse(one.took));
-    println!("\n-- the slowest of {} test programs, in seconds; several run at once", ended.len());
+    println!("\n-- the slowest of {} test programs, in seconds: its time, that of processors", ended.len());
     for one in ended.iter().take(SLOWEST) {
-        println!("{:>7.1}  {}", one.took.as_secs_f64(), one.name);
+        println!("{:>7.1} {:>7.1}  {}", one.took.as_secs_f64(), one.used.as_secs_f64(), one.name);
     }
+    let used: Duration = ended.iter().map(|one| one.used).sum();
+    println!("all: {:.1} s of processor time; several run at once", used.as_secs_f64());
 }
 
 fn outcome(ended: &[Ended]) -> Result<()> {
@@ -254,6 +284,17 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let test = TestProgram { name: name.to_owned(), program, folder: folder.path().to_owned() };
         (folder, test)
+    }
+
+    #[test]
+    fn what_a_program_and_its_children_used_is_read_from_its_account() {
+        let stat = "7 (a) b (c) Z 1 7 7 0 -1 0 0 0 0 0 150 50 20 5 20 0 1 0";
+        assert_eq!(processor_time(stat), Duration::from_millis(2250));
+        let busy = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+        let (_folder, busy) = shell("busy", &format!("echo out; echo err >&2; ( {busy} )"));
+        let (status, used, output) = output_of(&busy, &[]).unwrap();
+        assert!(status.success() && used > Duration::ZERO, "{used:?}");
+        assert_eq!(output, b"out\nerr\n");
     }
 
     #[test]
