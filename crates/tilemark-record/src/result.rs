@@ -859,6 +859,28 @@ pub struct SurgeResult {
     pub slowdown_during: Option<Figure>,
     /// The same of the time after its end, over the time before.
     pub slowdown_after: Option<Figure>,
+    /// Twice the smaller two-sided p of two t tests against no slowdown while it lasted, corrected by Holm over all loads of the run that
+    /// have one; 1 where they were not slower (decision 0112). Absent where there is no interval, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
+    /// Whether the slowdown while it lasted is certain: `p` is below 5 %, and the whole interval is above 1.01. Absent in older records, in
+    /// which one was certain where its whole interval was above 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certain: Option<bool>,
+}
+
+impl SurgeResult {
+    /// Whether the errors passed the gate while it lasted and not before: then times are not compared.
+    pub fn fails(&self, errors_max: f64) -> bool {
+        let during = self.during.errors.is_some_and(|errors| errors > errors_max);
+        during && self.before.errors.unwrap_or(0.0) <= errors_max
+    }
+
+    /// Whether the slowdown is certain, by the rule of the record's time: in older records, whether its whole interval is above 1.
+    pub fn is_certain(&self) -> bool {
+        let is_above_1 = || self.slowdown_during.and_then(|figure| figure.low).is_some_and(|low| low > 1.0);
+        self.certain.unwrap_or_else(is_above_1)
+    }
 }
 
 /// One of the times around a surge, each figure the mean over kept repeats.

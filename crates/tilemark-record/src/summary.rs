@@ -273,7 +273,7 @@ pub struct SurgePart {
     pub completed: u64,
     /// Those that failed or were answered with the wrong bytes.
     pub errors: u64,
-    /// Mean latency in milliseconds.
+    /// Mean latency in milliseconds. None in any part where a program reports its latencies at the end only.
     pub mean_ms: Option<f64>,
     /// 99th percentile of latency in milliseconds, where 20 requests or more lie beyond it.
     pub p99_ms: Option<f64>,

@@ -77,6 +77,8 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
         after: time(4.1),
         slowdown_during: figure(1.83),
         slowdown_after: figure(1.02),
+        p: Some(0.001),
+        certain: Some(true),
     });
     let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
     let wanted = "From second 10 to 15 the users of tile 1 asked 16 times as much. At 8 tiles, KVM guests: requests of web-steady in other tiles took \
@@ -86,6 +88,12 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
     assert_eq!(rows[0], "1,000 7.32 36.6 0 1.83 [1.65, 2.01]", "{text}");
     assert_eq!(rows[1], "1,000 4.10 20.5 0 1.02 [0.918, 1.12]", "{text}");
     assert!(html(&report).contains("What a surge does to others"));
+
+    // Its interval is above 1, and it is not certain among all loads.
+    let at = report.result.points.iter_mut().find(|point| point.tiles == 8).expect("8 are tried");
+    at.loads[0].surge.as_mut().expect("it was planted").certain = Some(false);
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    assert!(text.contains("At 8 tiles, KVM guests: no other tile is known to have felt it."), "{text}");
 
     // Requests that are refused at once take no time.
     let at = report.result.points.iter_mut().find(|point| point.tiles == 8).expect("8 are tried");
@@ -116,6 +124,8 @@ fn felt(slowdown: f64) -> SurgeResult {
         after: time(4.0, 0.0),
         slowdown_during: Some(figure(slowdown)),
         slowdown_after: Some(figure(1.0)),
+        p: None,
+        certain: None,
     }
 }
 

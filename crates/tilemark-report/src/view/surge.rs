@@ -2,7 +2,7 @@
 
 use super::{Axis, Cell, Group, Kind, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::three;
-use tilemark_record::result::{Figure, LoadResult, PointResult, SurgeTime};
+use tilemark_record::result::{Figure, LoadResult, PointResult, SurgeResult, SurgeTime};
 
 const ABOUT: &str = "All figures are of guests in other tiles, of the requests that were due then, however late their answers. \
     Slowdown: how many times as long their requests took as before the surge, with its 95 % interval; 1 is no effect.";
@@ -78,7 +78,7 @@ fn place(view: &View, group: &Group, point: &PointResult) -> String {
     [tiles].into_iter().chain(apart).collect::<Vec<_>>().join(", ")
 }
 
-/// The load whose requests failed most, and the one that was slowed most by a whole interval.
+/// The load whose requests failed most, and the one that was certainly slowed most.
 fn felt(point: &PointResult, gate: f64) -> String {
     let failing = point.loads.iter().filter_map(|load| Some((load, failing(load, gate)?)));
     let failed =
@@ -99,8 +99,10 @@ fn felt(point: &PointResult, gate: f64) -> String {
 
 fn slowed_most(point: &PointResult, gate: f64) -> Option<String> {
     let serves = point.loads.iter().filter(|load| failing(load, gate).is_none());
-    let is_certain = |figure: &Figure| figure.low.is_some_and(|low| low > 1.0);
-    let certain = serves.filter_map(|load| Some((load, load.surge?.slowdown_during.filter(is_certain)?)));
+    let certain = serves.filter_map(|load| {
+        let surge = load.surge.filter(SurgeResult::is_certain)?;
+        Some((load, surge.slowdown_during?))
+    });
     let (load, figure) = certain.max_by(|one, other| one.1.value.total_cmp(&other.1.value))?;
     let interval = super::rows::interval(&figure).map(|interval| format!(" {interval}")).unwrap_or_default();
     Some(format!(
@@ -120,7 +122,7 @@ struct Errors {
 fn failing(load: &LoadResult, gate: f64) -> Option<Errors> {
     let surge = load.surge?;
     let errors = Errors { before: surge.before.errors.unwrap_or(0.0), during: surge.during.errors? };
-    (errors.during > gate && errors.before <= gate).then_some(errors)
+    surge.fails(gate).then_some(errors)
 }
 
 fn lines(load: &LoadResult, gate: f64) -> Option<Vec<Vec<Cell>>> {

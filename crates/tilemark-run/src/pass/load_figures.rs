@@ -602,23 +602,15 @@ mod tests {
         assert!(matches!(refused, Err(RefusedReport::NoDetails(1))), "a store has no jobs");
     }
 
-    #[test]
-    fn what_other_tiles_were_served_around_a_surge_leaves_its_own_tile_out() {
-        let surge = "repeats = 3\nsurge = { tile = 1, factor = 16 }";
-        let text = TILE.replace("length = \"1s\"", "length = \"8s\"").replace("repeats = 3", surge);
-        let plan = plan_of(&text, &ladder());
-        let point = plan.points.iter().find(|point| point.tiles == 2).unwrap();
+    /// 100 requests of each of two streams are answered in each of 8 s, and one fails. They take so many milliseconds; none: it is not
+    /// reported.
+    fn served_for_8s(milliseconds: impl Fn(u32, u32) -> Option<u64>) -> LoadReports {
         let mut reports = LoadReports::default();
-        // In tile 2 a request takes 1 ms, in seconds 4 and 5 it takes 3 ms; in tile 1 always 90 ms.
         for (id, second) in (0..2).flat_map(|id| (0..8).map(move |second| (id, second))) {
-            let is_surge = (4..6).contains(&second);
-            let ms = match (id, is_surge) {
-                (0, _) => 90,
-                (_, true) => 3,
-                (_, false) => 1,
-            };
             let mut latency = crate::pass::histograms::histogram();
-            latency.record_n(ms * 1_000_000, 100).unwrap();
+            if let Some(ms) = milliseconds(id, second) {
+                latency.record_n(ms * 1_000_000, 100).unwrap();
+            }
             let counts = Counts { offered: 101, completed: 100, failed: 1, ..Counts::default() };
             let lateness = encoded(&crate::pass::histograms::histogram());
             let latency = encoded(&latency);
@@ -626,6 +618,60 @@ mod tests {
         }
         let totals = (0..2).map(|id| StreamTotal { id, seconds: 8.0, ..StreamTotal::default() });
         reports.outside(LoadEvent::Done(totals.collect()));
+        reports
+    }
+
+    fn plan_with_surge() -> Plan {
+        let surge = "repeats = 3\nsurge = { tile = 1, factor = 16 }";
+        let text = TILE.replace("length = \"1s\"", "length = \"8s\"").replace("repeats = 3", surge);
+        plan_of(&text, &ladder())
+    }
+
+    #[test]
+    fn latencies_that_come_with_the_last_second_are_of_no_part_around_a_surge() {
+        let plan = plan_with_surge();
+        let point = plan.points.iter().find(|point| point.tiles == 2).unwrap();
+        let reports = served_for_8s(|_, second| (second == 7).then_some(5));
+        let around = reports.figures(point, 1).unwrap().loads[0].surge.unwrap();
+        for part in [around.before, around.during, around.after] {
+            assert_eq!((part.mean_ms, part.p99_ms), (None, None), "{part:?}");
+            assert_eq!(part.completed, 100 * u64::from(part.seconds));
+        }
+    }
+
+    #[test]
+    fn pages_are_good_within_the_shorter_time_and_tolerable_within_the_longer_and_those_that_failed_are_neither()
+     {
+        let sessions = "[load.sessions]\ngood = \"2s\"\ntolerable = \"4s\"";
+        let plan = plan_of(&TILE.replace("[load.web]", sessions), &ladder());
+        let mut latency = crate::pass::histograms::histogram();
+        for (ms, pages) in [(1_000, 10), (3_000, 5), (9_000, 3)] {
+            latency.record_n(ms * 1_000_000, pages).unwrap();
+        }
+        let counts = Counts { offered: 18, completed: 16, failed: 1, wrong: 1, ..Counts::default() };
+        let (latency, lateness) = (encoded(&latency), encoded(&crate::pass::histograms::histogram()));
+        let mut reports = LoadReports::default();
+        reports.outside(LoadEvent::Second(StreamSecond { id: 0, second: 0, counts, latency, lateness }));
+        reports.outside(LoadEvent::Done(vec![StreamTotal {
+            counts,
+            seconds: 1.0,
+            ..StreamTotal::default()
+        }]));
+        let found = reports.figures(&plan.points[0], 1).unwrap().loads[0].quality.unwrap();
+        let wanted = Quality { good: 8, tolerable: 13, of: 18, good_ms: 2_000.0, tolerable_ms: 4_000.0 };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn what_other_tiles_were_served_around_a_surge_leaves_its_own_tile_out() {
+        let plan = plan_with_surge();
+        let point = plan.points.iter().find(|point| point.tiles == 2).unwrap();
+        // In tile 2 a request takes 1 ms, in seconds 4 and 5 it takes 3 ms; in tile 1 always 90 ms.
+        let reports = served_for_8s(|id, second| match (id, (4..6).contains(&second)) {
+            (0, _) => Some(90),
+            (_, true) => Some(3),
+            (_, false) => Some(1),
+        });
         let figures = reports.figures(point, 1).unwrap().loads;
         let around = figures[0].surge.unwrap();
         for (part, seconds, ms) in [(around.before, 4, 1.0), (around.during, 2, 3.0), (around.after, 2, 1.0)]

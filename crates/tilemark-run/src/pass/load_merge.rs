@@ -119,11 +119,17 @@ impl LoadMerge<'_> {
         surge: Range<u32>,
         length: u32,
     ) -> Result<AroundSurge, BadHistogram> {
-        Ok(AroundSurge {
+        let mut around = AroundSurge {
             before: self.part(tile, 0..surge.start)?,
             during: self.part(tile, surge.clone())?,
             after: self.part(tile, surge.end..length)?,
-        })
+        };
+        // A program that reports all its latencies with its last second has times of no part.
+        let parts = [&mut around.before, &mut around.during, &mut around.after];
+        if parts.iter().any(|part| part.completed > 0 && part.mean_ms.is_none()) {
+            parts.into_iter().for_each(|part| (part.mean_ms, part.p99_ms) = (None, None));
+        }
+        Ok(around)
     }
 
     fn part(&self, tile: u32, seconds: Range<u32>) -> Result<SurgePart, BadHistogram> {

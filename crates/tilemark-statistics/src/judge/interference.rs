@@ -1,6 +1,6 @@
 //! How much longer a role's requests take beside another role than alone.
 
-mod certain;
+pub(crate) mod certain;
 
 use std::collections::BTreeMap;
 

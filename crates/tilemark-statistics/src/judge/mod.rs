@@ -115,6 +115,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         .map(|point| points::point_result(plan, point, &measured, survey.as_ref(), &mut missing))
         .collect();
     client_differences::compare(&measured, &mut points);
+    surge::decide(&measured, &mut points);
     let mut answer = ladder::answer(plan, &measured);
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, &answer, &mut missing);

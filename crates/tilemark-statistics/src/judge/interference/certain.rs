@@ -15,17 +15,17 @@ use crate::screening::p_of;
 pub(crate) const LEVEL: f64 = 0.05;
 
 /// Logarithms of the time of a request, by block.
-pub(super) type LogTimes = BTreeMap<u32, f64>;
+pub(crate) type LogTimes = BTreeMap<u32, f64>;
 
 /// What a ratio is taken of.
 #[derive(Clone, Debug)]
-pub(super) struct Times {
-    pub(super) alone: LogTimes,
-    pub(super) beside: LogTimes,
+pub(crate) struct Times {
+    pub(crate) alone: LogTimes,
+    pub(crate) beside: LogTimes,
 }
 
 /// The p of each ratio that the times of one role give, not corrected for their number. A role that is not slower has 1.
-pub(super) fn p_of_role(ratios: &[Times]) -> Vec<f64> {
+pub(crate) fn p_of_role(ratios: &[Times]) -> Vec<f64> {
     let shared = ratios.first().and_then(|first| {
         let all: Vec<&LogTimes> =
             std::iter::once(&first.alone).chain(ratios.iter().map(|ratio| &ratio.beside)).collect();
@@ -35,7 +35,7 @@ pub(super) fn p_of_role(ratios: &[Times]) -> Vec<f64> {
 }
 
 /// Whether a slowdown is certain, by Holm's p and the lower end of its 95 % interval.
-pub(super) fn is_certain(p: f64, low: f64) -> bool {
+pub(crate) fn is_certain(p: f64, low: f64) -> bool {
     p < LEVEL && low > 1.0 + LEAST_CHANGE
 }
 
