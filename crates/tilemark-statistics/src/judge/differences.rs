@@ -1,6 +1,6 @@
 //! All that differs between two points, so that a cause is named only where one thing does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tilemark_plan::plan::{HostSummary, Plan, Point};
@@ -8,6 +8,12 @@ use tilemark_record::result::Difference;
 
 /// What differs by design and is no cause.
 const NOT_A_CAUSE: [&str; 4] = ["index", "side", "seed", "vary"];
+
+/// What of a scenario is in no point, or is named otherwise: which steps are compared is in the points.
+const NOT_OF_A_POINT: [&str; 6] = ["schema", "name", "about", "preset", "vary", "ladder"];
+
+/// What of a point its scenario does not decide.
+const NOT_OF_A_SCENARIO: [&str; 2] = ["tiles", "backend"];
 
 /// What differs between two points, by dotted key; alike differences of many guests are told once.
 pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
@@ -22,8 +28,33 @@ pub(crate) fn of_plans(a: &Plan, b: &Plan) -> Vec<Difference> {
     let (of_a, of_b) = (&a.scenario.name, &b.scenario.name);
     let scenario = Difference { key: "scenario".to_owned(), a: of_a.clone(), b: of_b.clone() };
     let mut found: Vec<Difference> = Some(scenario).filter(|found| found.a != found.b).into_iter().collect();
+    found.extend(of_scenarios(a, b));
     found.extend(of_hosts(&a.host, &b.host));
     found
+}
+
+/// What differs between two compared points of two plans, by keys of the point. Where their scenarios differ, the rest of a point follows
+/// from that, down to the addresses of its guests: a key as its user typed it says more.
+pub(crate) fn of_compared(plans: [&Plan; 2], points: [&Point; 2]) -> Vec<Difference> {
+    let mut found = of_points(points[0], points[1]);
+    if !of_scenarios(plans[0], plans[1]).is_empty() {
+        found.retain(|difference| NOT_OF_A_SCENARIO.contains(&difference.key.as_str()));
+    }
+    found
+}
+
+/// What differs between the scenarios of two plans, by the keys of `--set`.
+fn of_scenarios(a: &Plan, b: &Plan) -> Vec<Difference> {
+    let of = |plan: &Plan| {
+        let mut scenario = serde_json::to_value(&plan.scenario).expect("a scenario can be written as JSON");
+        if let Some(keys) = scenario.as_object_mut() {
+            keys.retain(|key, _| !NOT_OF_A_POINT.contains(&key.as_str()));
+        }
+        scenario
+    };
+    let mut found = Found::default();
+    found.compare("", &of(a), &of(b));
+    found.differences
 }
 
 /// What differs between two hosts.
@@ -61,11 +92,32 @@ impl Found {
                     self.compare(&below, &of(a), &of(b));
                 }
             }
+            (Value::Array(a), Value::Array(b)) if LISTS_BY_NAME.contains(&key) => self.by_name(key, a, b),
             (Value::Array(a), Value::Array(b)) if a.len() == b.len() && !is_of_numbers(a) => {
                 a.iter().zip(b).for_each(|(a, b)| self.compare(key, a, b));
             }
             _ if a != b => self.note(key, &text(key, a), &text(key, b)),
             _ => {}
+        }
+    }
+
+    /// Compares guests or loads of a scenario in pairs of one name, as a user names them.
+    fn by_name(&mut self, key: &str, a: &[Value], b: &[Value]) {
+        let named = |items: &[Value]| -> BTreeMap<String, Value> {
+            let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            items.iter().map(|item| (name(item), item.clone())).collect()
+        };
+        let (a, b) = (named(a), named(b));
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for name in names {
+            let below = format!("{key}.{name}");
+            match (a.get(name), b.get(name)) {
+                (Some(a), Some(b)) => self.compare(&below, a, b),
+                (of_a, of_b) => {
+                    let is_there = |of: Option<&Value>| if of.is_some() { "there" } else { "not there" };
+                    self.note(&below, is_there(of_a), is_there(of_b));
+                }
+            }
         }
     }
 
@@ -75,6 +127,9 @@ impl Found {
         }
     }
 }
+
+/// Lists of a scenario whose items have names.
+const LISTS_BY_NAME: [&str; 2] = ["guest", "load"];
 
 /// Whether a list is one thing, such as processors or the bytes of an address.
 fn is_of_numbers(items: &[Value]) -> bool {

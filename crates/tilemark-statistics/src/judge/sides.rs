@@ -244,7 +244,8 @@ fn ready<'s, 'm, 'a>(
     // Without a step in common, what differs is why there is none.
     let planned = || Some([a[0].plan.points.first()?, b[0].plan.points.first()?]);
     let compared = steps.first().map(|step| [step.a[0].point, step.b[0].point]).or_else(planned);
-    differences.extend(compared.into_iter().flat_map(|[a, b]| differences::of_points(a, b)));
+    let plans = [a[0].plan, b[0].plan];
+    differences.extend(compared.into_iter().flat_map(|points| differences::of_compared(plans, points)));
     let pairing = if a.len().max(b.len()) == 1 { Pairing::None } else { Pairing::Runs };
     let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), other.unlike));
     Ready::of(a[0].plan, steps, pairing, blocked, differences)
