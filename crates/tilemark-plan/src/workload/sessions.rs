@@ -60,7 +60,7 @@ pub struct SessionsParameters {
 }
 
 /// A site inside the program.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionShape {
     /// 16 small pages of a bank, over TLS.
@@ -132,12 +132,24 @@ impl Default for SessionsParameters {
 }
 
 impl SessionShape {
-    fn name(self) -> &'static str {
+    /// As scenarios write it.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Bank => "bank",
             Self::Shop => "shop",
             Self::Downloads => "downloads",
         }
+    }
+
+    /// Its pages, as a scenario has pages of its own.
+    pub fn pages_as_toml(self) -> String {
+        let head = format!("[{}.page.", self.name());
+        let mut is_own = false;
+        let own = SHAPES.lines().filter(|line| {
+            is_own = if line.starts_with('[') { line.starts_with(&head) } else { is_own };
+            is_own && !line.starts_with('#') && !line.trim().is_empty()
+        });
+        own.map(|line| format!("{}\n", line.replace(&head, "[load.sessions.page."))).collect()
     }
 
     fn site(self) -> Site {
