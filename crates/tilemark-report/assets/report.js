@@ -543,7 +543,8 @@
   // --- Mean and p99 against tiles, with the gate -----------------------------------------------------------------
   function response() {
     const details = ladder(real().filter((detail) => detail.mean !== null));
-    const gate = data.gate.p99_ms, scale = scaleOf([...details.flatMap((detail) => [detail.mean, detail.percentiles[2]]), gate]);
+    const { p99_ms: gate, mean_ms: ofMean } = data.gate;
+    const scale = scaleOf([...details.flatMap((detail) => [detail.mean, detail.percentiles[2]]), gate, ...(ofMean ? [ofMean] : [])]);
     const one = (name, ink, of, dash) => ({
       type: "line", name, animation: false, showAllSymbol: true, connectNulls: true, symbolSize: details.length > 20 ? 5 : 7, lineStyle: { color: ink, width: 2, type: dash ? [6, 4] : "solid" }, itemStyle: { color: ink },
       data: details.filter((detail) => of(detail) > 0).map((detail) => ({
@@ -551,11 +552,14 @@
         told: lines([`${detail.label} ${data.axis}` + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
       })),
     });
+    const limit = (ms, name, dash) => ({
+      silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: dash ? [6, 4] : "solid" }, data: [{ yAxis: scale.to(ms) }],
+      label: { position: "insideStartTop", formatter: `${name} ${exact(ms)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
+    });
     const p99 = one("p99", colour("accent"), (detail) => detail.percentiles[2]);
-    p99.markLine = {
-      silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: "solid" }, data: [{ yAxis: scale.to(gate) }],
-      label: { position: "insideStartTop", formatter: `gate ${exact(gate)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
-    };
+    const mean = one("mean", colour("line-a"), (detail) => detail.mean, true);
+    p99.markLine = limit(gate, ofMean ? "gate, p99" : "gate");
+    if (ofMean) mean.markLine = limit(ofMean, "gate, mean", true);
     legend("legend-response", [
       { name: "p99", draw: [stroke(colour("accent")), dot(colour("accent"))] }, { name: "mean", draw: [stroke(colour("line-a"), "5 3")] },
       ...(data.published ? [{ name: `the 2009 paper's mean: under ${exact(data.published.mean_ms)} ms`, tip: data.published.about, draw: [stroke("none")] }] : []),
@@ -563,7 +567,7 @@
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""), grid: { outerBoundsMode: "none", left: 58, right: 14, top: 12, bottom: 42 },
       xAxis: byTiles(details), yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
-      series: [p99, one("mean", colour("line-a"), (detail) => detail.mean, true)],
+      series: [p99, mean],
     };
   }
 

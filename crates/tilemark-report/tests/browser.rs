@@ -108,6 +108,14 @@ fn limits_in_charts_are_printed_in_full() {
     assert_eq!(told(&document, "data-errors"), "");
     assert!(document.contains("gate 1,234 ms") && !document.contains("gate 1,230"), "the limit of p99");
     assert!(document.contains("gate 99.95\u{202f}%"), "the limit of the achieved share");
+    assert!(!document.contains("gate, p99 1,234"), "the mean has no limit");
+    for point in &mut report.plan.points {
+        point.gate.mean = Some(tilemark_units::Span::from_milliseconds(1_021));
+    }
+    let document = drawn(&browser, &tilemark_report::html(&report));
+    assert_eq!(told(&document, "data-errors"), "");
+    assert!(document.contains("gate, p99 1,234 ms"), "the limit of p99");
+    assert!(document.contains("gate, mean 1,021 ms"), "the limit of the mean");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tilemark_record::{
     result::{Break, Comparison, Figure, LatencyMs, LoadResult, PointResult},
     summary::ProcessorFigures,
 };
+use tilemark_units::Span;
 
 /// All charts.
 #[derive(Serialize)]
@@ -81,6 +82,9 @@ impl Charts<'_> {
 struct GateLines {
     p99_ms: f64,
     achieved: f64,
+    /// Where the mean has a limit too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -265,7 +269,11 @@ pub(crate) fn charts<'a>(view: &View, sections: &'a [Section]) -> Charts<'a> {
         loads: view.loads(),
         emulated: view.all_emulated(),
         qemu_ran: view.qemu_ran(),
-        gate: Some(GateLines { p99_ms: gate.p99.as_milliseconds(), achieved: gate.achieved.get() }),
+        gate: Some(GateLines {
+            p99_ms: gate.p99.as_milliseconds(),
+            achieved: gate.achieved.get(),
+            mean_ms: gate.mean.map(Span::as_milliseconds),
+        }),
         lines: lines(view, &drawn, &steps),
         raw: raw(view, &drawn, &steps),
         processors: processors(view, &drawn),
