@@ -11,8 +11,8 @@ use tilemark_record::{
     clients::ClientFigures,
     result::{
         ComparisonOutcome, FailureComparison, Fairness, Figure, Function, GateMeasure, Interference,
-        LatencyMs, LimitResource, MeasureEffect, PagesResult, PointResult, RoleFailure, Screening, Served,
-        SettingEffect, SettingOutcome, Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
+        LatencyMs, LeftOver, LimitResource, MeasureEffect, PagesResult, PointResult, RoleFailure, Screening,
+        Served, SettingEffect, SettingOutcome, Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
@@ -381,6 +381,36 @@ fn a_report_of_256_guests_can_be_read() {
         assert!(count <= 60, "{count} lines at {width} columns:\n{text}");
         assert!(text.contains("Who suffers") && text.contains("more steps: on the page."), "{text}");
     }
+}
+
+#[test]
+fn a_report_of_256_guests_keeps_to_its_lines_however_much_there_is_to_say() {
+    let mut report = fixture::consolidation();
+    let long = |place: usize| format!("reason {place}: {}", "words that take a line or two ".repeat(12));
+    report.result.verdict.reasons = (0..40).map(long).collect();
+    report.result.sentence = (0..40).map(|place| format!("{}. ", long(place))).collect();
+    report.result.provenance.changed_by_others = (0..40).map(long).collect();
+    report.result.provenance.left =
+        (0..40).map(|place| LeftOver { what: long(place), remedy: long(place) }).collect();
+    for point in &mut report.result.points {
+        point.notes = (0..3).map(long).collect();
+    }
+    for width in [40, 80, 200] {
+        let text = terminal(&report, Style { colour: Colour::Plain, width });
+        let count = text.lines().count();
+        assert!(count <= 60, "{count} lines at {width} columns:\n{text}");
+        assert!(text.contains("- reason 0: words") && text.contains("38 more are on the page."), "{text}");
+        assert!(text.contains("On the page only: ") && text.contains("To repeat this run:"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= width || line.contains("To repeat")),
+            "{text}"
+        );
+    }
+    // A report of few guests has all.
+    let mut few = fixture::trusted();
+    few.result.verdict.reasons = (0..40).map(long).collect();
+    let text = terminal(&few, Style { colour: Colour::Plain, width: 80 });
+    assert!((0..40).all(|place| text.contains(&format!("- reason {place}: "))), "{text}");
 }
 
 #[test]

@@ -38,8 +38,30 @@ const LINES_MAX: usize = 60;
 const STEPS_MAX: usize = 16;
 /// Rows that are left of such a table.
 const STEPS_SHOWN: usize = 9;
-/// Notes of points that a report of many guests has.
-const NOTES_SHOWN: usize = 3;
+/// Room for lists and texts.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// Items of each list.
+    items: usize,
+    /// Lines of each item.
+    lines: usize,
+    /// Lines of the answer.
+    answer: usize,
+    /// Lines of the whole report.
+    all: usize,
+}
+
+impl Room {
+    /// That of most reports, which show all.
+    const WHOLE: Self = Self { items: usize::MAX, lines: usize::MAX, answer: usize::MAX, all: usize::MAX };
+    /// That of a report of many guests.
+    const SHORT: Self = Self { items: 3, lines: 2, answer: 9, all: LINES_MAX };
+
+    fn of(report: &Report) -> Self {
+        let has_many = report.result.points.iter().any(|point| point.guests >= MANY_GUESTS);
+        if has_many { Self::SHORT } else { Self::WHOLE }
+    }
+}
 
 /// The report for a terminal. Every line fits the width; names and texts from the record lose their control
 /// characters.
@@ -47,31 +69,35 @@ pub fn terminal(report: &Report, style: Style) -> String {
     let view = View::of(report);
     let paint = Paint(style.colour);
     let width = style.width.max(40);
+    let room = Room::of(report);
     let sections = view::sections(&view);
     let (lead, others): (Vec<_>, Vec<_>) = sections.into_iter().partition(view::Section::leads);
-    let mut out = head(&view, &paint, width);
+    let mut out = head(&view, &paint, width, room);
+    let last = last_lines(&view, &paint, width, room);
+    // What is left out is named in a paragraph of its own.
+    let most = room.all.saturating_sub(last.lines().count() + 3);
+    let mut left_out = Vec::new();
+    let mut add = |title: &'static str, text: &str| {
+        if room.all < usize::MAX && out.lines().count() + text.lines().count() > most {
+            left_out.push(title);
+        } else {
+            out.push_str(text);
+        }
+    };
     if report.result.comparison.is_some() {
-        out.push_str(&chart::forest(&view, &paint, width));
+        add("Differences", &chart::forest(&view, &paint, width));
     } else if lead.is_empty() {
-        out.push_str(&chart::latency(&view, &paint, width));
+        add("Latency", &chart::latency(&view, &paint, width));
     }
     for one in &lead {
-        out.push_str(&format!("{}\n", section::section(one, &paint, width)));
+        add(one.title, &format!("{}\n", section::section(one, &paint, width)));
     }
     match view.groups.is_empty() {
-        true => out.push_str("No step was measured.\n"),
-        false => out.push_str(&section::table(&folded(view::steps(&view)), &paint, width)),
+        true => add("Steps", "No step was measured.\n"),
+        false => add("Steps", &section::table(&folded(view::steps(&view)), &paint, width)),
     }
-    let has_many = report.result.points.iter().any(|point| point.guests >= MANY_GUESTS);
-    let last = last_lines(&view, &paint, width, has_many);
-    let room = LINES_MAX.saturating_sub(last.lines().count() + 2);
-    let mut left_out = Vec::new();
     for one in others.into_iter().chain(view::scaling(&view)) {
-        let text = format!("\n{}", section::section(&one, &paint, width));
-        match has_many && out.lines().count() + text.lines().count() > room {
-            true => left_out.push(one.title),
-            false => out.push_str(&text),
-        }
+        add(one.title, &format!("\n{}", section::section(&one, &paint, width)));
     }
     if !left_out.is_empty() {
         let text = format!("On the page only: {}.", left_out.join(", "));
@@ -81,22 +107,26 @@ pub fn terminal(report: &Report, style: Style) -> String {
 }
 
 /// Notes, and the command that repeats the run.
-fn last_lines(view: &View, paint: &Paint, width: usize, has_many: bool) -> String {
+fn last_lines(view: &View, paint: &Paint, width: usize, room: Room) -> String {
     let mut out = String::new();
-    let mut notes = view.notes();
-    if has_many && notes.len() > NOTES_SHOWN {
-        let more = notes.split_off(NOTES_SHOWN - 1).len();
-        notes.push(format!("{more} more are on the page."));
-    }
-    for (place, note) in notes.iter().enumerate() {
+    for (place, note) in listed(view.notes(), room).iter().enumerate() {
         out.push_str(if place == 0 { "\n" } else { "" });
-        labelled(&mut out, paint, width, "Note", note);
+        labelled(&mut out, paint, width, "Note", note, room.lines);
     }
     let command = clean(&view.report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "To repeat this run:")));
     }
     out
+}
+
+/// A list as far as there is room for it.
+fn listed(mut items: Vec<String>, room: Room) -> Vec<String> {
+    if items.len() > room.items {
+        let more = items.split_off(room.items - 1).len();
+        items.push(format!("{more} more are on the page."));
+    }
+    items
 }
 
 /// A long ladder without its middle: of each group the first step stays, and those around the first that does not hold.
@@ -118,7 +148,7 @@ fn folded(mut table: Table) -> Table {
     table
 }
 
-fn head(view: &View, paint: &Paint, width: usize) -> String {
+fn head(view: &View, paint: &Paint, width: usize, room: Room) -> String {
     let mut out = String::new();
     let chips: Vec<String> = view::chips(view).into_iter().map(|chip| chip_text(chip, paint)).collect();
     let scenario = clean(&view.report.result.scenario);
@@ -127,20 +157,18 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
     }
     let Provenance { left, changed_by_others, .. } = &view.report.result.provenance;
-    for one in left {
-        labelled(&mut out, paint, width, "Left", &format!("{}. To fix: {}", one.what, one.remedy));
+    let left = left.iter().map(|one| format!("{}. To fix: {}", one.what, one.remedy)).collect();
+    for one in listed(left, room) {
+        labelled(&mut out, paint, width, "Left", &one, room.lines);
     }
-    for setting in changed_by_others {
-        labelled(
-            &mut out,
-            paint,
-            width,
-            "Others",
-            &format!("somebody else changed the {setting}; it was not restored"),
-        );
+    let changed = changed_by_others.iter();
+    let changed =
+        changed.map(|setting| format!("somebody else changed the {setting}; it was not restored")).collect();
+    for one in listed(changed, room) {
+        labelled(&mut out, paint, width, "Others", &one, room.lines);
     }
     out.push('\n');
-    answer(&mut out, view, paint, width);
+    answer(&mut out, view, paint, width, room);
     if view.sentence_struck() && paint.0 == Colour::Plain {
         out.push_str("(not trusted)\n");
     }
@@ -156,23 +184,23 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
         text.push_str(&format!(" Not equal: {}.", cost.unequal.join("; ")));
     }
     text.extend(cost.command.map(|(label, command)| format!(" {label}: {command}")));
-    labelled(&mut out, paint, width, "Cost", &text);
+    labelled(&mut out, paint, width, "Cost", &text, room.answer);
     let trust = view::trust(view);
     let first =
         format!("Smallest change that this run can show: {}. Repeats: {}.", trust.resolution, trust.repeats);
-    labelled(&mut out, paint, width, "Trust", &first);
-    for reason in &trust.reasons {
-        labelled(&mut out, paint, width, "", &format!("- {reason}"));
+    labelled(&mut out, paint, width, "Trust", &first, usize::MAX);
+    for reason in listed(trust.reasons, room) {
+        labelled(&mut out, paint, width, "", &format!("- {reason}"), room.lines);
     }
     out.push('\n');
     out
 }
 
 /// The answer. Where it is not trusted its claims are struck through, its reasons and remedies not.
-fn answer(out: &mut String, view: &View, paint: &Paint, width: usize) {
+fn answer(out: &mut String, view: &View, paint: &Paint, width: usize, room: Room) {
     let sentence = view::sentence(view);
     let mut write = |text: &str, ink| {
-        for line in wrap(&clean(text), width) {
+        for line in cut(&clean(text), width, room.answer) {
             out.push_str(&format!("{}\n", paint.ink(ink, &line)));
         }
     };
@@ -242,9 +270,23 @@ fn facts(view: &View) -> String {
     facts.join(" \u{b7} ")
 }
 
+/// A text in at most so many lines; one that is cut ends with three dots.
+fn cut(text: &str, width: usize, lines_max: usize) -> Vec<String> {
+    let lines = wrap(text, width);
+    if lines.len() <= lines_max {
+        return lines;
+    }
+    let mut lines = wrap(text, width - 2);
+    lines.truncate(lines_max);
+    if let Some(last) = lines.last_mut() {
+        last.push_str(" \u{2026}");
+    }
+    lines
+}
+
 /// `Trust  text …`, wrapped under itself.
-fn labelled(out: &mut String, paint: &Paint, width: usize, label: &str, text: &str) {
-    for (place, line) in wrap(&clean(text), width - 7).into_iter().enumerate() {
+fn labelled(out: &mut String, paint: &Paint, width: usize, label: &str, text: &str, lines_max: usize) {
+    for (place, line) in cut(&clean(text), width - 7, lines_max).into_iter().enumerate() {
         let label = if place == 0 { label } else { "" };
         out.push_str(&format!("{}{line}\n", paint.ink(Ink::Dim, &format!("{label:<7}"))));
     }

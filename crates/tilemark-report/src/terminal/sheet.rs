@@ -49,7 +49,7 @@ pub(crate) fn sheet_text(sheet: Sheet, style: Style) -> String {
         out.push_str(&chip.unwrap_or_default());
         out.push_str(&paragraph(&paint, Ink::Strong, &finding.text, width));
         for reason in &finding.reasons {
-            labelled(&mut out, &paint, width, "", &format!("because: {reason}"));
+            labelled(&mut out, &paint, width, "", &format!("because: {reason}"), usize::MAX);
         }
     }
     for one in &sheet.charts {
