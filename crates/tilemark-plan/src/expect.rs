@@ -173,14 +173,17 @@ pub fn time_of_database_templates(points: &[Point]) -> Duration {
     let of_point = |point: &Point| -> Vec<_> {
         point.guests.iter().filter_map(|guest| database_template(point, guest)).collect()
     };
-    let kinds: BTreeMap<String, Bytes> = points.iter().flat_map(of_point).collect();
+    let kinds: BTreeMap<DatabaseTemplate, Bytes> = points.iter().flat_map(of_point).collect();
     let time = |data: Bytes| DATABASE_READY + Duration::from_secs_f64(data.get() as f64 / DATABASE_LOADS);
     kinds.into_values().map(time).sum()
 }
 
-/// By what the template of a database is told from others, and how much is loaded into it; `None` where the guest's
-/// disks begin empty.
-fn database_template(point: &Point, guest: &GuestPlan) -> Option<(String, Bytes)> {
+/// What distinguishes the template of a database: its workload, the server and what its commits promise where it is a store, how
+/// much is loaded, the memory of its guest, and the sizes of its disks.
+type DatabaseTemplate = (Option<&'static str>, Option<[&'static str; 2]>, Bytes, Bytes, Vec<Bytes>);
+
+/// The template of a database, and how much is loaded into it; `None` where the guest's disks begin empty.
+fn database_template(point: &Point, guest: &GuestPlan) -> Option<(DatabaseTemplate, Bytes)> {
     let is_cloned = guest.serves(Role::Database)
         && !guest.disks.is_empty()
         && guest.disks.iter().all(|disk| disk.on == DiskMedium::Store);
@@ -188,10 +191,9 @@ fn database_template(point: &Point, guest: &GuestPlan) -> Option<(String, Bytes)
     let held = loads.find(|load| load.work.facts().data().is_some()).map(|load| &load.work);
     let store = held.and_then(|work| work.facts().store());
     let data = held.and_then(|work| work.facts().data()).unwrap_or_default();
-    let loaded = store.map(|store| (&store.database, &store.durability));
+    let loaded = store.map(|store| [store.database.name(), store.durability.name()]);
     let sizes: Vec<Bytes> = guest.disks.iter().map(|disk| disk.size).collect();
-    let kind = format!("{:?} {loaded:?} {data} {} {sizes:?}", held.map(Work::name), guest.memory);
-    is_cloned.then_some((kind, data))
+    is_cloned.then_some(((held.map(Work::name), loaded, data, guest.memory, sizes), data))
 }
 
 /// The host is left to itself for so long before the first guest, to know what it takes idle.

@@ -229,6 +229,16 @@ pub enum SideName {
     B,
 }
 
+impl SideName {
+    /// As texts name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+        }
+    }
+}
+
 /// One guest, fully told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestPlan {

@@ -236,6 +236,17 @@ pub enum DiskCache {
 }
 
 impl DiskCache {
+    /// As scenarios write it, which is QEMU's own word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Writeback => "writeback",
+            Self::Writethrough => "writethrough",
+            Self::Directsync => "directsync",
+            Self::Unsafe => "unsafe",
+        }
+    }
+
     /// Whether reads and writes pass by the host's cache.
     pub const fn is_direct(self) -> bool {
         matches!(self, Self::None | Self::Directsync)
@@ -625,5 +636,26 @@ mod tests {
         let mut keys: Vec<&str> = keys.into_iter().filter(|key| !Work::NAMES.contains(key)).collect();
         keys.sort_unstable();
         assert_eq!(keys, Load::KEYS);
+    }
+
+    #[test]
+    fn names_are_as_scenarios_write_them() {
+        use crate::workload::StoreDurability;
+        let caches = [
+            DiskCache::None,
+            DiskCache::Writeback,
+            DiskCache::Writethrough,
+            DiskCache::Directsync,
+            DiskCache::Unsafe,
+        ];
+        for cache in caches {
+            assert_eq!(serde_json::to_value(cache).unwrap(), cache.name());
+        }
+        for aio in [DiskAio::Native, DiskAio::Threads, DiskAio::IoUring] {
+            assert_eq!(serde_json::to_value(aio).unwrap(), aio.name());
+        }
+        for durability in [StoreDurability::Full, StoreDurability::Relaxed] {
+            assert_eq!(serde_json::to_value(durability).unwrap(), durability.name());
+        }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn template_key(
     }
     for disk in &plan.disks {
         key.extend(disk.size.get().to_be_bytes());
-        key.extend(format!("{:?} {:?} {}", disk.cache, disk.aio, disk.iothread).into_bytes());
+        key.extend(format!("{} {} {}", disk.cache.name(), disk.aio.name(), disk.iothread).into_bytes());
     }
     key.extend(image.iter().flat_map(|image| &image.initramfs));
     key.extend(serde_json::to_vec(service).expect("a service is plain data"));

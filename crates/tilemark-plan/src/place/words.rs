@@ -36,7 +36,7 @@ pub fn in_words(plan: &Plan) -> Vec<String> {
 /// Which of the compared points it is one of.
 fn place_of(point: &Point) -> String {
     let mut words = vec![format!("on {}", point.backend.name())];
-    words.extend(point.side.map(|side| format!("side {side:?}")));
+    words.extend(point.side.map(|side| format!("side {}", side.name())));
     words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
     words.join(", ")
 }

@@ -44,6 +44,16 @@ pub enum StoreDurability {
     Relaxed,
 }
 
+impl StoreDurability {
+    /// As scenarios write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Relaxed => "relaxed",
+        }
+    }
+}
+
 /// Clients of one database at the same time.
 pub(super) const CLIENTS_MAX: u32 = 1000;
 /// Frames for a transaction at a database: dozens of statements.

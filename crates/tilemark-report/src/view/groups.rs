@@ -372,10 +372,7 @@ fn name(kind: Kind, backend: Backend, side: Option<SideName>, vary: Option<&&Poi
 
 /// Words for a side.
 pub(crate) const fn side_words(side: SideName) -> &'static str {
-    match side {
-        SideName::A => "A",
-        SideName::B => "B",
-    }
+    side.name()
 }
 
 fn doubt(report: &Report) -> Doubt {

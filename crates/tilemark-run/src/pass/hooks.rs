@@ -93,7 +93,7 @@ impl HookRunner {
             let message = format!("cannot make the control group {}", self.group.path().display());
             Failure::caused_by(&error, FailureCode::HostUnfit, message, "look at `tilemark doctor`")
         })?;
-        let side = point.side.map(|side| format!("{side:?}").to_lowercase()).unwrap_or_default();
+        let side = point.side.map(|side| side.name().to_lowercase()).unwrap_or_default();
         let environment = [
             ("TILEMARK_RUN_FOLDER", self.record.display().to_string()),
             ("TILEMARK_REPEAT_FOLDER", folder.display().to_string()),

@@ -179,7 +179,7 @@ fn contradiction(first: &PlannedSetting, second: &PlannedSetting, part: &Setting
 /// The points that set something, by side and by what varies.
 fn names(points: &[&Point]) -> String {
     let name = |point: &&Point| {
-        let side = point.side.map(|side| format!("side {side:?}"));
+        let side = point.side.map(|side| format!("side {}", side.name()));
         let values = point.vary.iter().map(|(name, value)| format!("{name} {value}"));
         side.into_iter().chain(values).collect::<Vec<_>>().join(", ")
     };

@@ -309,7 +309,7 @@ fn point(point: &Point) -> String {
         counted(point.guests.len() as u64, "guest"),
         point.backend.name()
     )];
-    words.extend(point.side.map(|side| format!("side {side:?}")));
+    words.extend(point.side.map(|side| format!("side {}", side.name())));
     words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
     words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
     words.join(", ")

@@ -319,7 +319,7 @@ impl<'a, W: World> Pipeline<'a, W> {
         }
         let loud = quiet::with_programs(&reasons.join("; "), &host.others);
         self.disturbed += 1;
-        let side = point.side.map(|side| format!(", side {side:?}")).unwrap_or_default();
+        let side = point.side.map(|side| format!(", side {}", side.name())).unwrap_or_default();
         let tiles = counted(point.tiles, "tile");
         self.note(format!("repeat {} at {tiles}{side} is discarded: {loud}", pass.repeat))?;
         if self.disturbed >= quiet::DISTURBED_IN_A_ROW_MAX && !self.busy_host.goes_on {

@@ -121,7 +121,7 @@ impl Doubts {
 
 fn place(point: &MeasuredPoint) -> String {
     let at = format!("at {} on {}", counted(point.point.tiles, "tile"), point.point.backend.name());
-    let side = point.point.side.map(|side| format!("side {side:?}"));
+    let side = point.point.side.map(|side| format!("side {}", side.name()));
     let values = point.point.vary.iter().map(|(name, value)| format!("{name} {value}"));
     let which: Vec<String> = side.into_iter().chain(values).collect();
     if which.is_empty() { at } else { format!("{at} ({})", which.join(", ")) }
