@@ -179,6 +179,10 @@ pub enum LoadEvent {
         second: u32,
         /// The busiest worker's processor time as a part of the second, 0 to 1.
         fraction: f64,
+        /// The same for each of the job's processors: how much of it the sender used. Empty where that is not known. It does not leave the
+        /// load's process, whose engines share the processors.
+        #[serde(skip)]
+        parts: Vec<f64>,
     },
     /// The output of the tool or engine that did a stream's work, before `Done`: in the totals it might not fit a
     /// frame.
@@ -204,6 +208,13 @@ pub enum LoadEvent {
         /// What to do about it.
         remedy: String,
     },
+}
+
+impl LoadEvent {
+    /// How busy a sender was of whose processors nothing more is known.
+    pub const fn busy(second: u32, fraction: f64) -> Self {
+        Self::Busy { second, fraction, parts: Vec::new() }
+    }
 }
 
 /// What the sender's threads got of the kernel.

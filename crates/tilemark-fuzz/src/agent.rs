@@ -207,7 +207,7 @@ fn load_events() -> Vec<Reply> {
         second(0, 1),
         second(0, 2),
         second(2, 0),
-        LoadEvent::Busy { second: 0, fraction: 0.5 },
+        LoadEvent::busy(0, 0.5),
         LoadEvent::Output { id: 2, text: "{}".to_owned() },
         LoadEvent::Details { id: 2, details },
         LoadEvent::Details { id: 0, details: Box::new(Details::Jobs(jobs)) },

@@ -26,11 +26,13 @@ pub(crate) struct Account {
     workers: usize,
 }
 
-/// How many workers told their processor time of a second, and the most.
-#[derive(Debug, Default, Clone, Copy)]
+/// How many workers told their processor time of a second, the most, and as parts of the second that of each place among the job's
+/// processors.
+#[derive(Debug, Default, Clone)]
 struct SecondOfWorkers {
     told: usize,
     most_cpu_ns: u64,
+    parts: Vec<f64>,
 }
 
 struct StreamAccount {
@@ -116,8 +118,9 @@ impl Account {
         }
     }
 
-    /// One worker's processor time in a second that is over. The event, when all workers told theirs.
-    pub(crate) fn used(&mut self, second: u32, cpu_ns: u64) -> Option<LoadEvent> {
+    /// One worker's processor time in a second that is over, and the place of its processor among the job's. The event, when all workers
+    /// told theirs.
+    pub(crate) fn used(&mut self, second: u32, place: Option<usize>, cpu_ns: u64) -> Option<LoadEvent> {
         let index = second as usize;
         if self.seconds.len() <= index {
             self.seconds.resize(index + 1, SecondOfWorkers::default());
@@ -125,8 +128,15 @@ impl Account {
         let entry = &mut self.seconds[index];
         entry.told += 1;
         entry.most_cpu_ns = entry.most_cpu_ns.max(cpu_ns);
-        (entry.told == self.workers)
-            .then(|| LoadEvent::Busy { second, fraction: entry.most_cpu_ns as f64 / SECOND_NS as f64 })
+        let part = |cpu_ns: u64| cpu_ns as f64 / SECOND_NS as f64;
+        if let Some(place) = place {
+            entry.parts.resize(entry.parts.len().max(place + 1), 0.0);
+            entry.parts[place] += part(cpu_ns);
+        }
+        (entry.told == self.workers).then(|| {
+            let (fraction, parts) = (part(entry.most_cpu_ns), std::mem::take(&mut entry.parts));
+            LoadEvent::Busy { second, fraction, parts }
+        })
     }
 
     /// Tells every second whose requests have all ended.
@@ -247,8 +257,13 @@ mod tests {
     #[test]
     fn the_busiest_worker_is_told_when_all_have_told() {
         let mut account = Account::new(std::iter::empty(), 2);
-        assert_eq!(account.used(3, SECOND_NS / 4), None);
-        assert_eq!(account.used(3, SECOND_NS / 2), Some(LoadEvent::Busy { second: 3, fraction: 0.5 }));
+        assert_eq!(account.used(3, None, SECOND_NS / 4), None);
+        assert_eq!(account.used(3, None, SECOND_NS / 2), Some(LoadEvent::busy(3, 0.5)));
+        // Each that has a processor to itself counts at its place.
+        assert_eq!(account.used(4, Some(1), SECOND_NS / 4), None);
+        let parts = vec![0.5, 0.25];
+        let busy = LoadEvent::Busy { second: 4, fraction: 0.5, parts };
+        assert_eq!(account.used(4, Some(0), SECOND_NS / 2), Some(busy));
     }
 
     #[test]

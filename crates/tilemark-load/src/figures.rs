@@ -86,7 +86,7 @@ impl Gathered {
         match event {
             LoadEvent::Started(sender) => self.sender = Some(sender),
             LoadEvent::Second(second) => self.seconds.push(second),
-            LoadEvent::Busy { second: _, fraction } => self.busy.push(fraction),
+            LoadEvent::Busy { fraction, .. } => self.busy.push(fraction),
             LoadEvent::Output { id, text } => drop(self.outputs.insert(id, text)),
             LoadEvent::Details { id, details } => drop(self.details.insert(id, *details)),
             LoadEvent::Done(totals) => self.totals = totals,

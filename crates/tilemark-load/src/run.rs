@@ -218,9 +218,10 @@ impl<'a> Load<'a> {
                 }
                 Message::Offered { stream, second, count } => account.offered(stream, second, count),
                 Message::Trouble { stream, text } => account.trouble(stream, text),
-                Message::Used { second, cpu_ns } => {
+                Message::Used { processor, second, cpu_ns } => {
                     account.close_ready(events);
-                    account.used(second, cpu_ns).into_iter().for_each(&mut *events);
+                    let place = self.job.processors.iter().position(|of_job| Some(*of_job) == processor);
+                    account.used(second, place, cpu_ns).into_iter().for_each(&mut *events);
                 }
                 Message::Ended(end) => ended.push(end),
                 Message::Ready(_) => {}

@@ -34,8 +34,8 @@ pub(crate) enum Message {
     Samples(Vec<Sample>),
     /// So many requests of a stream were intended in a second that is over.
     Offered { stream: u32, second: u32, count: u64 },
-    /// Processor time of its thread in a second that is over, in nanoseconds.
-    Used { second: u32, cpu_ns: u64 },
+    /// Processor time of its thread in a second that is over, in nanoseconds, and the processor that it has to itself.
+    Used { processor: Option<u32>, second: u32, cpu_ns: u64 },
     /// An error of a stream in words: only the first few are sent.
     Trouble { stream: u32, text: String },
     /// It is done: when its schedule ended, what was answered until then, and the processor time of its thread.

@@ -567,7 +567,7 @@ pub(crate) fn answered(job: &LoadJob, latency_ms: u64) -> Vec<Act> {
             let lateness = encoded(10_000);
             Act::Tell(LoadEvent::Second(StreamSecond { id: stream.id, second, counts, latency, lateness }))
         }));
-        acts.push(Act::Tell(LoadEvent::Busy { second, fraction: 0.3 }));
+        acts.push(Act::Tell(LoadEvent::busy(second, 0.3)));
     }
     acts.push(Act::Tell(LoadEvent::Done(
         job.streams.iter().map(|stream| total(stream.id, seconds)).collect(),

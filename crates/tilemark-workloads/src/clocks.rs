@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
     thread,
 };
-use tilemark_agent_protocol::LoadJob;
+use tilemark_agent_protocol::{LoadEvent, LoadJob};
 
 /// The clocks of the threads of one load.
 #[derive(Debug, Default)]
@@ -51,14 +51,15 @@ pub(crate) fn processors(job: &LoadJob) -> usize {
     if job.processors.is_empty() { all() } else { job.processors.len() }
 }
 
-/// How busy threads were that share some processors, as a part of the time: the busiest of them by itself, or all
-/// together where they fill the processors that they share.
+/// How busy threads were in a second that share some processors, as a part of the time: the busiest of them by itself, or all
+/// together where they fill the processors that they share. All together are spread evenly over these.
 pub(crate) fn busy(
+    second: u32,
     before: &BTreeMap<u32, Vec<u64>>,
     now: &BTreeMap<u32, Vec<u64>>,
     elapsed_ns: f64,
     processors: usize,
-) -> f64 {
+) -> LoadEvent {
     let used = |stream: &u32, thread: usize, total: u64| {
         total - before.get(stream).and_then(|threads| threads.get(thread)).copied().unwrap_or(0).min(total)
     };
@@ -68,9 +69,10 @@ pub(crate) fn busy(
             threads.iter().enumerate().map(move |(thread, total)| used(stream, thread, *total))
         })
         .collect();
-    let busiest = threads.iter().copied().max().unwrap_or(0) as f64;
-    let all = threads.iter().sum::<u64>() as f64 / processors.max(1) as f64;
-    (busiest.max(all) / elapsed_ns.max(1.0)).min(1.0)
+    let part = |ns: f64| (ns / elapsed_ns.max(1.0)).min(1.0);
+    let busiest = part(threads.iter().copied().max().unwrap_or(0) as f64);
+    let all = part(threads.iter().sum::<u64>() as f64 / processors.max(1) as f64);
+    LoadEvent::Busy { second, fraction: busiest.max(all), parts: vec![all; processors] }
 }
 
 #[cfg(test)]
@@ -83,9 +85,9 @@ mod tests {
 
     #[test]
     fn two_threads_that_fill_their_one_processor_are_busy_though_neither_is() {
-        let busy = |processors| busy(&used(&[10, 10]), &used(&[460, 510]), 1_000.0, processors);
-        assert!((busy(1) - 0.95).abs() < 1e-9);
-        assert!((busy(2) - 0.5).abs() < 1e-9);
+        let busy = |processors| busy(3, &used(&[10, 10]), &used(&[460, 510]), 1_000.0, processors);
+        assert_eq!(busy(1), LoadEvent::Busy { second: 3, fraction: 0.95, parts: vec![0.95] });
+        assert_eq!(busy(2), LoadEvent::Busy { second: 3, fraction: 0.5, parts: vec![0.475; 2] });
     }
 
     #[test]

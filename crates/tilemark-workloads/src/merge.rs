@@ -7,7 +7,30 @@ use tilemark_agent_protocol::{LoadEvent, Sender};
 pub(crate) struct MergedEvents {
     at_work: BTreeSet<usize>,
     /// How busy each was, by second.
-    busy: BTreeMap<u32, BTreeMap<usize, f64>>,
+    busy: BTreeMap<u32, BTreeMap<usize, Used>>,
+}
+
+/// What one engine used of a second.
+struct Used {
+    /// Its busiest thread, as a part of the second.
+    fraction: f64,
+    /// The same of each of the job's processors; empty where that is not known.
+    parts: Vec<f64>,
+}
+
+impl Used {
+    /// Of the processor at a place. An engine that does not know may have used any.
+    fn at(&self, place: usize) -> f64 {
+        if self.parts.is_empty() { self.fraction } else { self.parts.get(place).copied().unwrap_or(0.0) }
+    }
+}
+
+/// How busy all were: their threads share processors, and a processor is as busy as all of them make it.
+fn all_together<'u>(engines: impl Iterator<Item = &'u Used> + Clone) -> f64 {
+    let places = engines.clone().map(|used| used.parts.len()).max().unwrap_or(0).max(1);
+    let at_places = (0..places).map(|place| engines.clone().map(|used| used.at(place)).sum::<f64>());
+    let busiest = engines.clone().map(|used| used.fraction);
+    at_places.chain(busiest).fold(0.0, f64::max).min(1.0)
 }
 
 impl MergedEvents {
@@ -18,8 +41,8 @@ impl MergedEvents {
     /// What to report because of one engine's event: how busy a second was when all that are still at work have said so,
     /// and all else as it comes.
     pub(crate) fn take(&mut self, engine: usize, event: LoadEvent) -> Vec<LoadEvent> {
-        let LoadEvent::Busy { second, fraction } = event else { return vec![event] };
-        self.busy.entry(second).or_default().insert(engine, fraction);
+        let LoadEvent::Busy { second, fraction, parts } = event else { return vec![event] };
+        self.busy.entry(second).or_default().insert(engine, Used { fraction, parts });
         self.reported_by_all()
     }
 
@@ -35,9 +58,7 @@ impl MergedEvents {
         self.busy.retain(|second, of_engines| {
             let by_all = self.at_work.iter().all(|engine| of_engines.contains_key(engine));
             if by_all {
-                // Their threads may share processors: a processor is as busy as all of them make it.
-                let fraction = of_engines.values().sum::<f64>().min(1.0);
-                told.push(LoadEvent::Busy { second: *second, fraction });
+                told.push(LoadEvent::busy(*second, all_together(of_engines.values())));
             }
             !by_all
         });
@@ -64,7 +85,7 @@ mod tests {
     }
 
     fn busy(second: u32, fraction: f64) -> LoadEvent {
-        LoadEvent::Busy { second, fraction }
+        LoadEvent::busy(second, fraction)
     }
 
     #[test]
@@ -79,6 +100,26 @@ mod tests {
         assert_eq!(merged.take(0, busy(3, 0.25)), []);
         assert_eq!(merged.take(0, busy(4, 0.125)), []);
         assert_eq!(merged.take(1, busy(3, 0.5)), [busy(3, 0.75)]);
+    }
+
+    #[test]
+    fn engines_on_two_processors_fill_neither_and_on_one_they_fill_it() {
+        let merged = |one: [f64; 2], other: [f64; 2]| {
+            let mut merged = MergedEvents::of(2);
+            let on = |parts: [f64; 2]| {
+                let fraction = parts[0].max(parts[1]);
+                LoadEvent::Busy { second: 0, fraction, parts: parts.to_vec() }
+            };
+            assert_eq!(merged.take(0, on(one)), []);
+            merged.take(1, on(other))
+        };
+        assert_eq!(merged([0.5, 0.0], [0.0, 0.5]), [busy(0, 0.5)]);
+        assert_eq!(merged([0.5, 0.0], [0.5, 0.0]), [busy(0, 1.0)]);
+        // One that is not bound to a processor, and has a single busy thread, beside one on the first.
+        let mut unbound = MergedEvents::of(2);
+        unbound.take(0, LoadEvent::Busy { second: 0, fraction: 0.75, parts: vec![0.375; 2] });
+        let bound = LoadEvent::Busy { second: 0, fraction: 0.25, parts: vec![0.25] };
+        assert_eq!(unbound.take(1, bound), [busy(0, 0.75)]);
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl Worker {
         } else if self.next_tick <= self.end {
             // A worker that was held up for seconds tells their time as one.
             let cpu_ns = cpu - self.cpu_at_tick;
-            let _ = links.tell.send(Message::Used { second: ended - 1, cpu_ns });
+            let processor = self.thread.processor;
+            let _ = links.tell.send(Message::Used { processor, second: ended - 1, cpu_ns });
         }
         self.cpu_at_tick = cpu;
         let last = self.seconds_of_measurement();

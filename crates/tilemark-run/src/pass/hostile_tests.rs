@@ -128,7 +128,7 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
     let bomb = with_latency(packed(3, 50 << 20, &vec![0; 50 << 20]));
     let counts = |counts| event(LoadEvent::Second(StreamSecond { counts, ..second(0) }));
     let of_total = |total: StreamTotal| at_once(&[ready(), done(vec![total])]);
-    let busy = |fraction| event(LoadEvent::Busy { second: 0, fraction });
+    let busy = |fraction| event(LoadEvent::busy(0, fraction));
     let details =
         event(LoadEvent::Details { id: 0, details: Box::new(Details::Store(StoreFigures::default())) });
     let output = || event(LoadEvent::Output { id: 0, text: "x".repeat(1 << 19) });

@@ -697,8 +697,7 @@ mod tests {
     #[test]
     fn a_load_in_a_guest_is_as_busy_as_the_busiest_of_its_senders() {
         let plan = plan_of(tilemark_fixtures::TILE_WITH_CLIENT, &ladder());
-        let (mut reports, busy) =
-            (LoadReports::default(), |fraction| LoadEvent::Busy { second: 0, fraction });
+        let (mut reports, busy) = (LoadReports::default(), |fraction| LoadEvent::busy(0, fraction));
         reports.outside(busy(0.2));
         for (place, fraction) in [(1, 0.1), (3, 0.4), (3, 0.8)] {
             reports.inside(place, busy(fraction));

@@ -678,9 +678,7 @@ fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_i
     let world = FakeWorld::new(|job, _| {
         let busy = if job.streams.len() == 2 { 0.95 } else { 0.3 };
         let with_busy = |act| match act {
-            Act::Tell(LoadEvent::Busy { second, .. }) => {
-                Act::Tell(LoadEvent::Busy { second, fraction: busy })
-            }
+            Act::Tell(LoadEvent::Busy { second, .. }) => Act::Tell(LoadEvent::busy(second, busy)),
             other => other,
         };
         answered(job, 5).into_iter().map(with_busy).collect()

@@ -212,8 +212,7 @@ impl RunningLoads<'_> {
             }
             if let Some((earlier, at)) = &before {
                 let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
-                let fraction = busy(earlier, &used, elapsed_ns, processors(self.job));
-                events(LoadEvent::Busy { second: second - 1, fraction });
+                events(busy(second - 1, earlier, &used, elapsed_ns, processors(self.job)));
             }
             before = Some((used, now));
             if self.ended.len() == self.loads.len() {

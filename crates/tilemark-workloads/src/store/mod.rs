@@ -201,11 +201,10 @@ impl BusySeconds {
         let used = read();
         let of_all = |threads: &[u64]| BTreeMap::from([(0, threads.to_vec())]);
         let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
-        let fraction = busy(&of_all(before), &of_all(&used), elapsed_ns, self.processors);
-        let second = self.next;
+        let busy = busy(self.next, &of_all(before), &of_all(&used), elapsed_ns, self.processors);
         self.next += 1;
         self.before = Some((used, now));
-        Some(LoadEvent::Busy { second, fraction })
+        Some(busy)
     }
 }
 
@@ -322,7 +321,7 @@ mod tests {
         let mut look = |after_ms: u64, used_ms: &[u64]| {
             let used = used_ms.iter().map(|ms| ms * 1_000_000).collect();
             match busy.look(start + Duration::from_millis(after_ms), || used) {
-                Some(LoadEvent::Busy { second, fraction }) => Some((second, (fraction * 1e3).round())),
+                Some(LoadEvent::Busy { second, fraction, .. }) => Some((second, (fraction * 1e3).round())),
                 _ => None,
             }
         };
