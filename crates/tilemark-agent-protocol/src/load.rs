@@ -2,9 +2,9 @@
 
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
-use std::{iter::Sum, net::SocketAddr, sync::Arc, time::Duration};
+use std::{iter::Sum, net::SocketAddr, sync::Arc};
 use tilemark_plan::{
-    plan::Demand,
+    plan::{Backend, Demand},
     workload::{Details, Finding, Work},
 };
 use tilemark_units::Span;
@@ -108,7 +108,7 @@ pub struct Stream<W = Arc<Work>> {
     pub credentials: Option<Credentials>,
     /// How long the service may leave the load waiting before it gives up.
     pub timeout: Span,
-    /// How long it waits at least for its last answers after its end; its engine may wait longer.
+    /// How long it waits for its last answers after its end. Its engine waits longer where what it does may take longer.
     pub drain: Span,
     /// Files that a command in a guest brings along.
     pub files: Vec<BroughtFile>,
@@ -148,7 +148,7 @@ impl<W> Stream<W> {
 impl Stream {
     /// A stream with one connection, to a service that knows no users.
     pub fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
-        let (timeout, drain) = (Span::new(Duration::ZERO), Span::new(Duration::ZERO));
+        let (timeout, drain) = (Span::default(), Span::new(Backend::Native.costs().drain));
         let files = Vec::new();
         Self {
             id,

@@ -17,21 +17,19 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, StreamTotal};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 
 /// How long a load waits for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// For every connection to stand, before the schedule begins.
     pub connect: Duration,
-    /// For the last answers, after the end of the schedule.
-    pub drain: Duration,
 }
 
 impl Default for Limits {
-    /// 10 s until all stand; 2 s for the last answers, where no stream of the job has a longer time of its own.
+    /// 10 s until all stand.
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), drain: Duration::from_secs(2) }
+        Self { connect: Duration::from_secs(10) }
     }
 }
 
@@ -43,7 +41,7 @@ pub type Start<'a> = &'a mut dyn FnMut(Sender) -> Option<Instant>;
 /// each second to `events`. Returns the totals of all streams; none where it did not begin.
 ///
 /// Every counted request is in the histograms once. One that failed stands there with the time until it
-/// was given up, which is the least that its user waited; one that was not answered [`Limits::drain`]
+/// was given up, which is the least that its user waited; one that was not answered [`Stream::drain`]
 /// after the end failed.
 pub fn run(
     job: &LoadJob,
@@ -55,12 +53,12 @@ pub fn run(
     run_within(job, factory, Limits::default(), stop, start, events)
 }
 
-/// How long a job's streams wait at least for their last answers.
+/// How long a job's streams wait for their last answers after its end.
 pub(crate) fn longest_drain(job: &LoadJob) -> Duration {
     job.streams.iter().map(|stream| stream.drain.get()).max().unwrap_or_default()
 }
 
-/// [`run`] with other limits; a stream that waits longer for its last answers has its time.
+/// [`run`] with other limits.
 pub fn run_within(
     job: &LoadJob,
     factory: &dyn Factory,
@@ -74,7 +72,6 @@ pub fn run_within(
         // The account shares the load's processors: the guests' are never touched.
         pin(&job.processors);
     }
-    let limits = Limits { drain: limits.drain.max(longest_drain(job)), ..limits };
     let result = Load::new(job, limits, stop)?.run(factory, start, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);
@@ -178,7 +175,7 @@ impl<'a> Load<'a> {
             warmup_ns: nanoseconds(self.job.warmup.get()),
             length_ns: nanoseconds(self.job.length.get()),
             connect_ns: nanoseconds(self.limits.connect),
-            drain_ns: nanoseconds(self.limits.drain),
+            drain_ns: nanoseconds(longest_drain(self.job)),
         };
         let processor = self.job.processors.get(index).copied();
         Worker::new(lanes, connections, timing, Thread { processor, scheduling })
@@ -192,7 +189,7 @@ impl<'a> Load<'a> {
         start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, LoadError> {
-        let parts = |(place, stream): (usize, &tilemark_agent_protocol::Stream)| {
+        let parts = |(place, stream): (usize, &Stream)| {
             (stream.id, if stream.connections == 0 { 0 } else { self.parts(place) })
         };
         let mut account = Account::new(self.job.streams.iter().enumerate().map(parts), self.workers);

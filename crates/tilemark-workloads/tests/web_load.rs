@@ -3,9 +3,7 @@
 
 mod common;
 
-use common::{
-    Act, SIZE, answer_with, intended, job, open, right_answer, right_body, run, run_within, server,
-};
+use common::{Act, SIZE, answer_with, intended, job, open, right_answer, right_body, run, server};
 use std::time::Duration;
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob};
 use tilemark_load::{Limits, LoadError, Stop, figures::Gathered};
@@ -93,9 +91,9 @@ fn a_server_that_closes_after_each_answer_and_says_so_is_followed() {
 #[test]
 fn what_is_never_answered_fails_with_its_wait_in_the_histogram() {
     let address = server(|request| if request < 5 { Act::Send(right_answer()) } else { Act::Silence });
-    let drain = Duration::from_secs(1);
-    let limits = Limits { drain, ..Limits::default() };
-    let gathered = run_within(&lasting(job(address, open(1000.0, Arrival::Even), 2), 40), limits);
+    let mut job = lasting(job(address, open(1000.0, Arrival::Even), 2), 40);
+    job.streams[0].drain = Span::from_seconds(1);
+    let gathered = run(&job);
     let counts = counts(&gathered);
     assert_eq!((counts.offered, counts.completed, counts.failed), (40, 10, 30));
     let latency = gathered.latency(|_| true).unwrap();
@@ -112,9 +110,8 @@ fn a_stream_that_waits_longer_for_its_last_answers_gets_them() {
         Act::Send(right_answer())
     });
     let mut job = lasting(job(address, open(1000.0, Arrival::Even), 2), 5);
-    job.streams[0].drain = tilemark_units::Span::from_seconds(60);
-    let limits = Limits { drain: Duration::from_millis(100), ..Limits::default() };
-    let counts = counts(&run_within(&job, limits));
+    job.streams[0].drain = Span::from_seconds(60);
+    let counts = counts(&run(&job));
     assert_eq!((counts.offered, counts.completed, counts.failed), (5, 5, 0));
 }
 
@@ -126,7 +123,7 @@ fn nobody_there_is_an_error_with_the_address() {
     };
     let job = job(address, Demand::Closed, 1);
     let factory = WebFactory::new(&job).unwrap();
-    let limits = Limits { connect: Duration::from_secs(1), ..Limits::default() };
+    let limits = Limits { connect: Duration::from_secs(1) };
     let stop = Stop::new().unwrap();
     let run =
         Gathered::of(|start, events| tilemark_load::run_within(&job, &factory, limits, &stop, start, events));

@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
 use tilemark_plan::workload::{SessionsParameters, Work};
+use tilemark_units::Span;
 
 pub use back_end::{BACK_END_PORT, BackEnd};
 pub(crate) use service::tls_lines;
@@ -36,12 +37,12 @@ pub(crate) fn run_job(
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let mut job = job.clone();
     let mut sites = BTreeMap::new();
-    let mut limits = Limits { connect: connects_within(&job), ..Limits::default() };
+    let limits = Limits { connect: connects_within(&job) };
     for stream in &mut job.streams {
         let Work::Sessions(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
         stream.connections = parameters.users;
         let site = Visited::new(parameters, stream.target);
-        limits.drain = limits.drain.max(site.longest_answer());
+        stream.drain = stream.drain.max(Span::new(site.longest_answer()));
         sites.insert(stream.id, Arc::new(site));
     }
     tilemark_load::run_within(&job, &Users { sites }, limits, stop, start, events)
@@ -90,7 +91,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 mod tests {
     use super::*;
     use tilemark_plan::plan::Demand;
-    use tilemark_units::Span;
 
     /// 200 connections over TLS to each of so many guests: 40 s each.
     fn job(guests: u32, timeout: u64) -> LoadJob {

@@ -121,13 +121,7 @@ pub fn intended(job: &LoadJob) -> u64 {
 
 /// Runs a job to its end.
 pub fn run(job: &LoadJob) -> Gathered {
-    run_within(job, tilemark_load::Limits::default())
-}
-
-/// Runs a job to its end, with limits.
-pub fn run_within(job: &LoadJob, limits: tilemark_load::Limits) -> Gathered {
     let factory = WebFactory::new(job).unwrap();
     let stop = Stop::new().unwrap();
-    Gathered::of(|start, events| tilemark_load::run_within(job, &factory, limits, &stop, start, events))
-        .unwrap()
+    Gathered::of(|start, events| tilemark_load::run(job, &factory, &stop, start, events)).unwrap()
 }
