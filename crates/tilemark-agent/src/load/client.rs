@@ -26,6 +26,10 @@ const ALIVE_EVERY: Duration = Duration::from_secs(1);
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
 /// How often it looks.
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
+/// How it ends when its host was silent.
+const HOST_SILENT: i32 = 3;
+/// And when its time is over: an agent that lives to the end of a plan was not ended by its host.
+const TIME_OVER: i32 = 4;
 /// How the folder begins that it was brought into.
 const FOLDER: &str = "tilemark-client.";
 
@@ -68,8 +72,11 @@ pub(crate) fn serve_client(
         .spawn(move || {
             loop {
                 thread::sleep(LOOKS_EVERY);
-                if watched.is_cut() || clock::monotonic_ns() > end {
-                    process::exit(3);
+                if watched.is_cut() {
+                    process::exit(HOST_SILENT);
+                }
+                if clock::monotonic_ns() > end {
+                    process::exit(TIME_OVER);
                 }
             }
         })
