@@ -230,6 +230,18 @@ fn doctor_looks_at_each_client_and_names_those_that_cannot_be_used() {
     assert!(problem(2).contains("no key fits") && problem(2).contains("255"), "{said:?}");
     assert!(problem(3).contains("PATH"), "{said:?}");
     assert!(said.error.contains("client `c2` cannot be used, and 2 more"), "{said:?}");
+    // A plan looks at them in the same way, and says so to programs too.
+    let words = ["plan", "web", "--on", "native", "--site", site.to_str().unwrap(), "--json"];
+    let mut plan = home.command(&[&words[..], &FROM_CLIENTS].concat());
+    let said = Said::of(&plan.env("TMPDIR", temporary(&home)).output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let planned = said.json();
+    assert_eq!(
+        (&planned["clients"][0]["name"], &planned["clients"][0]["problem"]),
+        (&"c1".into(), &Value::Null)
+    );
+    assert!(planned["clients"][1]["problem"].as_str().unwrap().contains("SHA-256"), "{said:?}");
+    assert!(planned["points"].is_array() && said.error.contains("client `c2` cannot be used"), "{said:?}");
     waits_until("no folder of an agent", || folders(&home).is_empty());
 }
 
@@ -465,6 +477,7 @@ fn real_clients_send_over_ssh_and_slurm_to_guests_on_a_bridge_and_leave_nothing(
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);
     let documents = said.json();
     assert_eq!(documents[0]["clients"][1]["name"], "n2");
+    assert_eq!(documents[0]["clients"][1]["no_way"], Value::Null, "the bridge answers it");
     let repeat: RepeatSummary = serde_json::from_value(documents[1].clone()).unwrap();
     assert_eq!(repeat.incidents, [], "{}", said.error);
     assert!(repeat.loads[0].completed > 1_000 && repeat.loads[0].failed == 0, "{:?}", repeat.loads);
