@@ -8,7 +8,7 @@ use tilemark_plan::{
     screening::LeftOut,
 };
 use tilemark_record::{
-    clients::ClientFigures,
+    clients::{ClientComparison, ClientFigures, ClientOutcome},
     result::{
         ComparisonOutcome, FailureComparison, Fairness, Figure, Function, GateMeasure, Interference,
         LatencyMs, LeftOver, LimitResource, MeasureEffect, PagesResult, PointResult, RoleFailure, Screening,
@@ -178,6 +178,22 @@ fn what_each_guest_used_is_of_guests_and_not_of_their_twin() {
     let (_, uses) = text.split_once("What each guest used").expect("a tile has two guests");
     assert!(uses.contains("Step: 8, KVM guests."), "{uses}");
     assert!(words_of_row(uses, "front").contains("1.20 60.0 %"), "{uses}");
+}
+
+#[test]
+fn clients_are_shown_as_guests_saw_them_and_not_their_twin() {
+    let mut report = fixture::trusted();
+    for point in &mut report.result.points {
+        let (outcome, sentence) = match point.backend {
+            Backend::Native => (ClientOutcome::Differs, "client c3 is slower than the others"),
+            _ => (ClientOutcome::Alike, "its clients are alike"),
+        };
+        let (named, sentence) = (Vec::new(), sentence.to_owned());
+        point.clients = Some(ClientComparison { outcome, named, sentence, why: None, measures: Vec::new() });
+    }
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let (_, clients) = text.split_once("Client machines").expect("they were compared");
+    assert!(clients.contains("tiles: its clients are alike."), "{clients}");
 }
 
 #[test]

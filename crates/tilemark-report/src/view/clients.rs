@@ -1,6 +1,6 @@
 //! Client machines beside each other: which of them sees longer times than the others at the same work.
 
-use super::{Cell, Part, Row, RowGroup, Section, Table, View, given, group_named, measured, words};
+use super::{Cell, Kind, Part, Row, RowGroup, Section, Table, View, given, group_named, measured, words};
 use crate::number::{NARROW_SPACE, change, percent, three};
 use tilemark_record::{
     clients::{ClientChange, ClientComparison, ClientFigures, ClientMeasure, ClientOutcome},
@@ -12,7 +12,7 @@ const ABOUT: &str = "Latency of the tiles that each client machine sent to, mean
     clients, measures and steps, and a wider interval, for all of them together, lies beyond 3 % (p99: 5 %). From repeat to repeat each tile has \
     another client, so a slow tile makes no client look slow.";
 
-/// At the step where a client differs, else at the largest that holds; nothing where fewer than two clients sent loads.
+/// Of guests rather than of their native twin, at the step where a client differs, else at the largest that holds; nothing where fewer than two clients sent loads.
 pub(crate) fn clients(view: &View) -> Option<Section> {
     let (point, found) = step(view)?;
     let several = point.loads.len() > 1;
@@ -50,11 +50,12 @@ fn tiles(point: &PointResult) -> String {
 
 fn step<'a>(view: &View<'a>) -> Option<(&'a PointResult, &'a ClientComparison)> {
     let holds = view.report.result.answer.holds;
-    let known = view.points().filter_map(|(_, point)| Some((point, point.clients.as_ref()?)));
-    known.max_by_key(|(point, found)| {
+    let known = view.points().filter_map(|(group, point)| Some((group.kind, point, point.clients.as_ref()?)));
+    let shown = known.max_by_key(|(kind, point, found)| {
         let differs = found.outcome == ClientOutcome::Differs;
-        (differs, !found.measures.is_empty(), Some(point.tiles) == holds, point.tiles)
-    })
+        (*kind == Kind::Main, differs, !found.measures.is_empty(), Some(point.tiles) == holds, point.tiles)
+    });
+    shown.map(|(_, point, found)| (point, found))
 }
 
 fn rows<'a>(view: &View<'a>, point: &'a PointResult, found: &ClientComparison, load: &str) -> Vec<Row> {
