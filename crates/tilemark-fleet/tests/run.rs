@@ -109,3 +109,39 @@ fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_o
         assert_eq!(notes.lock().unwrap().iter().filter(|note| **note == printed).count(), 1, "{notes:?}");
     }
 }
+
+/// Plays systemd: it notes its words, and runs what it is asked to in the environment that a unit would have.
+const SYSTEMD_RUN: &str = r#"#!/bin/sh
+for word; do echo "$word"; done >"$TILEMARK_HOME/words"
+home=
+while [ "$1" != sh ]; do
+    [ "$1" != --setenv ] || home=$2
+    shift
+done
+[ -n "$home" ] || exit 1
+env -i "PATH=$PATH" "$home" setsid "$@" </dev/null >/dev/null 2>&1 &
+"#;
+
+#[test]
+fn a_host_with_systemd_runs_its_work_as_a_unit_that_knows_its_home() {
+    // A host that was booted by systemd has a folder that this machine need not have.
+    let has_systemd = "exec unshare --mount --propagation private sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh'";
+    if !Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success()) {
+        println!("skipped: a mount namespace needs root");
+        return;
+    }
+    let played = Played::new(&["n1"], None, has_systemd);
+    let systemd_run = played.file("bin/systemd-run", SYSTEMD_RUN.as_bytes());
+    fs::set_permissions(&systemd_run, PermissionsExt::from_mode(0o755)).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
+    assert_eq!(played.at(Step::Over), 1);
+    let (id, home) =
+        (played.folder.read().unwrap().id, played.home.path().join("hosts/n1").display().to_string());
+    let words = fs::read_to_string(format!("{home}/words")).unwrap();
+    let unit = format!("tilemark-fleet-{id}-n1");
+    let (setenv, job) = (format!("TILEMARK_HOME={home}"), format!("{home}/fleet-jobs/{id}/n1/job.sh"));
+    let expected = ["--quiet", "--collect", "--unit", &unit, "--setenv", &setenv, "sh", &job];
+    assert_eq!(words.lines().collect::<Vec<&str>>(), expected);
+    let found = verdict::of(played.folder.path()).unwrap();
+    assert_eq!(found.hosts[0].end, End::Unfit, "its work ran: {}", found.hosts[0].because);
+}
