@@ -81,7 +81,8 @@ impl Held {
 
     /// Reads which value it has now.
     pub fn now(&self) -> Now {
-        if let Some(network) = self.network.filter(|network| Some(*network) != own_network()) {
+        let is_elsewhere = |network: &u64| own_network().is_some_and(|own| own != *network);
+        if let Some(network) = self.network.filter(is_elsewhere) {
             return elsewhere(&format!("net:[{network}]"));
         }
         let value = match self.setting.read() {
