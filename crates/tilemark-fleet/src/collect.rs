@@ -13,20 +13,23 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
     error::Error,
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Read, Write},
-    os::unix::ffi::OsStringExt,
+    os::unix::{ffi::OsStringExt, fs::PermissionsExt},
     path::{Component, Path, PathBuf},
     time::Duration,
 };
 use tar::{Archive, EntryType, PaxExtensions};
 use tilemark_record::{RunDirectory, write_whole};
 use tilemark_site::Host;
+use tilemark_sys::files::{OPEN_FOLDER, make_folder};
 
 /// A record of a thousand guests over an hour is far below both.
 const FILES_MAX: usize = 1 << 20;
 const UNPACKED_BYTES_MAX: u64 = 32 << 30;
 const LOG_BYTES_MAX: u64 = 1 << 20;
+/// Everybody may read a record, as where it was measured.
+const OPEN_FILE: u32 = 0o644;
 /// How an attempt ended, as this machine writes it.
 const END: &str = "end.json";
 /// What precedes a file in an archive and describes it: its long name (PATH_MAX of linux/limits.h is 4,096), or times and names of POSIX.
@@ -118,7 +121,7 @@ fn fetch(folder: &FleetFolder, fleet: &Fleet, host: &Host, number: u32) -> Resul
 fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
     let failed = |source| CollectError::Fleet(FleetError::File { path: place.to_owned(), source });
     let hosts = place.parent().expect("an attempt is below its host");
-    fs::create_dir_all(hosts).map_err(failed)?;
+    make_folder(hosts, OPEN_FOLDER).map_err(failed)?;
     // Removed where this ends early; one that a kill left is no attempt.
     let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
     unpack(archive, beside.path()).map_err(|error| match error {
@@ -170,7 +173,7 @@ fn write_end(folder: &Path, end: &HostEnd) -> Result<(), FleetError> {
 
 /// Renames a folder into its place, in exchange for what is there.
 fn put(from: &Path, place: &Path) -> io::Result<()> {
-    fs::set_permissions(from, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    fs::set_permissions(from, Permissions::from_mode(OPEN_FOLDER))?;
     if place.exists() {
         renameat_with(CWD, from, CWD, place, RenameFlags::EXCHANGE)?;
         fs::remove_dir_all(from)?;
@@ -258,11 +261,12 @@ fn unpack(archive: File, into: &Path) -> Result<(), UnpackError> {
         let path: PathBuf = parts.iter().fold(into.to_owned(), |path, part| path.join(part));
         match entry.header().entry_type() {
             EntryType::Directory => {
-                fs::create_dir_all(&path).map_err(UnpackError::naming)?;
+                make_folder(&path, OPEN_FOLDER).map_err(UnpackError::naming)?;
                 folders.push(path);
             }
             EntryType::Regular => {
                 let mut file = File::create_new(&path).map_err(UnpackError::naming)?;
+                file.set_permissions(Permissions::from_mode(OPEN_FILE)).map_err(UnpackError::Here)?;
                 copy(&mut entry, &mut file)?;
                 file.sync_all().map_err(UnpackError::Here)?;
             }
@@ -431,17 +435,50 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Set where this test program is a process of its own for the next test: others would add to its memory.
+    /// Set where this test program is a process of its own for one test: others would add to its memory, and have its umask.
     const ALONE: &str = "TILEMARK_TEST_UNPACKS_ALONE";
+
+    /// Whether this process runs one test only; if not, one that does is started, and must succeed.
+    fn is_alone(test: &str) -> bool {
+        if std::env::var_os(ALONE).is_some() {
+            return true;
+        }
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = alone.args(["--exact", &format!("collect::tests::{test}")]).env(ALONE, "1").output();
+        let output = output.unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        false
+    }
+
+    #[test]
+    fn a_record_that_came_home_can_be_read_by_all_whatever_the_umask() {
+        if !is_alone("a_record_that_came_home_can_be_read_by_all_whatever_the_umask") {
+            return;
+        }
+        let (folder, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(from.path().join("record/points/00")).unwrap();
+        fs::write(from.path().join("record/points/00/summary.json"), "{}").unwrap();
+        fs::write(from.path().join("exit"), "4").unwrap();
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        builder.append_dir_all(".", from.path()).unwrap();
+        let mut archive = builder.into_inner().unwrap().finish().unwrap();
+        archive.seek(SeekFrom::Start(0)).unwrap();
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        take_home(&folder.path().join("hosts/n1/attempt-0"), archive).unwrap();
+        let mode = |name: &str| {
+            fs::metadata(folder.path().join("hosts").join(name)).unwrap().permissions().mode() & 0o7777
+        };
+        let folders = ["", "n1", "n1/attempt-0", "n1/attempt-0/record", "n1/attempt-0/record/points/00"];
+        assert_eq!(folders.map(mode), [0o755; 5]);
+        let files = ["exit", "end.json", "record/points/00/summary.json"];
+        assert_eq!(files.map(|name| mode(&format!("n1/attempt-0/{name}"))), [0o644; 3]);
+    }
 
     #[test]
     fn a_name_of_a_hundred_megabytes_is_refused_and_not_kept_in_memory() {
-        if std::env::var_os(ALONE).is_none() {
-            let name = "collect::tests::a_name_of_a_hundred_megabytes_is_refused_and_not_kept_in_memory";
-            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = alone.args(["--exact", name]).env(ALONE, "1").output().unwrap();
-            let printed = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        if !is_alone("a_name_of_a_hundred_megabytes_is_refused_and_not_kept_in_memory") {
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 use tilemark_record::{places::Places, write_whole};
 use tilemark_site::{Host, Site, SiteError};
-use tilemark_sys::text_file::read_text;
+use tilemark_sys::{
+    files::{OPEN_FOLDER, make_folder},
+    text_file::read_text,
+};
 
 /// The format of `fleet.json`.
 const FLEET_SCHEMA: u32 = 1;
@@ -101,8 +105,10 @@ impl FleetFolder {
     pub fn create(fleets: &Path, fleet: &Fleet) -> Result<Self, FleetError> {
         let path = fleets.join(&fleet.id);
         let failed = |source| FleetError::File { path: path.clone(), source };
-        fs::create_dir_all(fleets).map_err(failed)?;
+        // Everybody may read it, as a record, whatever the umask.
+        make_folder(fleets, OPEN_FOLDER).map_err(failed)?;
         fs::create_dir(&path).map_err(failed)?;
+        fs::set_permissions(&path, PermissionsExt::from_mode(OPEN_FOLDER)).map_err(failed)?;
         let folder = Self { path: path.clone() };
         folder.write(fleet)?;
         File::open(fleets).and_then(|fleets| fleets.sync_all()).map_err(failed)?;
