@@ -23,6 +23,14 @@ pub enum OwnDiskError {
         /// What it is.
         what: &'static str,
     },
+    /// Somebody could exchange it between this look at it and QEMU's.
+    #[error("{} {why}, and whoever may write a disk can have QEMU open any file of the host as root", path.display())]
+    Writable {
+        /// The file, or its folder.
+        path: PathBuf,
+        /// Whose it is, or who may write it.
+        why: String,
+    },
     /// It is compressed as a whole, or in an archive.
     #[error("the disk {} is packed ({what})", path.display())]
     Packed {
@@ -125,6 +133,9 @@ impl OwnDiskError {
             }
             Self::NoFile { .. } => {
                 "name a qcow2 or raw file; a device can be copied into one with `qemu-img convert -O qcow2 DEVICE FILE`"
+            }
+            Self::Writable { .. } => {
+                "copy the disk into a folder that only you may write, or take the right from others with `chmod go-w`"
             }
             Self::Packed { .. } => "unpack it first, as with `xz -d`, `gzip -d` or `tar -x`",
             Self::Installer { .. } => "install a system from it onto a disk first, or take a cloud image",

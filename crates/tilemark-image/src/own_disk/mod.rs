@@ -16,10 +16,10 @@ use format::Found;
 use rustix::fs::OFlags;
 use std::{
     ffi::OsStr,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     os::unix::{
         ffi::OsStrExt,
-        fs::{FileExt, FileTypeExt, OpenOptionsExt},
+        fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt},
     },
     path::{Component, Path, PathBuf},
 };
@@ -124,6 +124,37 @@ pub fn look_at(path: &Path) -> Result<OwnDisk, OwnDiskError> {
         return Err(OwnDiskError::TooLarge { path: path.clone(), size });
     }
     Ok(OwnDisk { levels, size })
+}
+
+/// Refuses a disk that somebody else than root and these users may write or exchange: QEMU opens its files by their names, later, and
+/// follows what is in them then.
+///
+/// # Errors
+/// When a file of it, or the folder that it is in, belongs to another user, or other users may write it.
+pub fn refuse_writable(disk: &OwnDisk, users: &[u32]) -> Result<(), OwnDiskError> {
+    let path = &disk.levels[0].path;
+    // All its files are in one folder.
+    let files = disk.levels.iter().map(|level| level.path.as_path());
+    for place in files.chain(path.parent()) {
+        let found =
+            fs::metadata(place).map_err(|source| OwnDiskError::Read { path: place.to_owned(), source })?;
+        if let Some(why) = writer(&found, users) {
+            return Err(OwnDiskError::Writable { path: place.to_owned(), why });
+        }
+    }
+    Ok(())
+}
+
+/// Who else could write it. A group that has the number of the owner is the owner's alone, as most distributions make one for each user.
+fn writer(found: &Metadata, users: &[u32]) -> Option<String> {
+    let (user, mode) = (found.uid(), found.mode());
+    if user != 0 && !users.contains(&user) {
+        return Some(format!("belongs to user {user}"));
+    }
+    // In such a folder, as /tmp, nobody exchanges files of others.
+    let is_sticky = found.is_dir() && mode & 0o1000 != 0;
+    let is_open = mode & 0o002 != 0 || mode & 0o020 != 0 && found.gid() != user;
+    (is_open && !is_sticky).then(|| format!("may be written by other users (mode {:o})", mode & 0o7777))
 }
 
 /// The file itself, without links on the way.

@@ -1,5 +1,8 @@
 use super::*;
-use std::os::unix::fs::symlink;
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt, chown, symlink},
+};
 use tempfile::TempDir;
 
 /// A folder with a qcow2 of 1 GiB, `d.qcow2`, changed by `change`.
@@ -130,6 +133,50 @@ fn a_disk_is_backed_by_files_of_its_folder_only() {
     assert!(refused(&path).contains("more than 8 levels deep"));
     let (_folder, path) = changed(|bytes| back(bytes, "a", "vmdk"));
     assert!(refused(&path).contains("a backing file in the format \"vmdk\""));
+}
+
+#[test]
+fn a_disk_that_others_could_exchange_before_qemu_opens_it_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = fs::canonicalize(folder.path()).unwrap();
+    raw(&here, "base.raw");
+    let path = here.join("d.qcow2");
+    write_overlay(&path, Bytes::new(4096)).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    back(&mut bytes, "base.raw", "raw");
+    fs::write(&path, bytes).unwrap();
+    let disk = look_at(&path).unwrap();
+    assert_eq!(disk.levels.len(), 2);
+    let own = [rustix::process::geteuid().as_raw()];
+    let set =
+        |name: &str, mode: u32| fs::set_permissions(here.join(name), Permissions::from_mode(mode)).unwrap();
+    refuse_writable(&disk, &own).unwrap();
+    for (name, mode, closed) in [("d.qcow2", 0o646, 0o644), ("base.raw", 0o666, 0o644), ("", 0o777, 0o700)] {
+        set(name, mode);
+        let error = refuse_writable(&disk, &own).unwrap_err();
+        let why = format!("may be written by other users (mode {mode:o})");
+        assert!(error.to_string().contains(&why) && error.remedy().contains("chmod go-w"), "{name}: {error}");
+        set(name, closed);
+    }
+    set("", 0o1777);
+    refuse_writable(&disk, &own).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        return crate::skipped("giving a disk away needs root");
+    }
+    const OTHER: u32 = 65534;
+    for name in ["base.raw", ""] {
+        chown(here.join(name), Some(OTHER), Some(OTHER)).unwrap();
+        let error = refuse_writable(&disk, &own).unwrap_err().to_string();
+        assert!(error.contains("belongs to user 65534"), "{name}: {error}");
+        refuse_writable(&disk, &[OTHER]).unwrap();
+        chown(here.join(name), Some(0), Some(0)).unwrap();
+    }
+    // A group of its own is the user's; another one is not.
+    for (group, is_refused) in [(0, false), (OTHER, true)] {
+        chown(&path, Some(0), Some(group)).unwrap();
+        set("d.qcow2", 0o664);
+        assert_eq!(refuse_writable(&disk, &own).is_err(), is_refused, "{group}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
-use tilemark_image::own_disk::{Level, OwnDisk, look_at};
+use tilemark_image::own_disk::{Level, OwnDisk, look_at, refuse_writable};
 use tilemark_plan::{own_disk::OwnDisk as Named, plan::Plan};
 use tilemark_record::result::GuestDisk;
 use tilemark_units::{Bytes, Sha256Hash};
@@ -43,7 +43,14 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
 }
 
 fn looked_at(path: &Path) -> Result<OwnDisk, Failure> {
-    look_at(path).map_err(|error| Failure::from_error(FailureCode::BadInput, &error, error.remedy()))
+    let looked = look_at(path).and_then(|disk| refuse_writable(&disk, &callers()).map(|()| disk));
+    looked.map_err(|error| Failure::from_error(FailureCode::BadInput, &error, error.remedy()))
+}
+
+/// The caller, and who called `sudo`.
+fn callers() -> Vec<u32> {
+    let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
+    before_sudo.into_iter().chain([rustix::process::geteuid().as_raw()]).collect()
 }
 
 /// The disks of a plan, as a person reads them.
@@ -149,5 +156,9 @@ mod tests {
         assert_eq!((recorded.len(), &recorded[0].file[..], recorded[0].bytes), (1, "d.qcow2", 4 << 16));
         let hash = Sha256Hash::of(&std::fs::read(&own.path).unwrap());
         assert_eq!(recorded[0].mark, format!("sha256 {hash}"));
+        // Somebody else could write it before QEMU opens it.
+        std::fs::set_permissions(&own.path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let refused = find(&mut planned).unwrap_err();
+        assert!(refused.message.contains("may be written by other users (mode 666)"), "{refused:?}");
     }
 }
