@@ -6,7 +6,11 @@
 mod common;
 
 use common::{Home, Said, is_root, real::Real, skipped};
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+};
 use tilemark_record::{RunDirectory, result::RunResult};
 
 const RUN: [&str; 5] = ["--on", "native", "--offline", "--not-alone", "--json"];
@@ -75,6 +79,31 @@ fn a_shell_in_an_image_has_no_network_and_nothing_of_it_is_kept() {
     // The walls of native twins: nothing is mounted, and no other process of the host is seen.
     let said = shell("mount -t tmpfs none /mnt; echo code $?; ls -d /proc/[0-9]* | wc -l");
     assert!(!said.out.contains("code 0"), "{said:?}");
+}
+
+#[test]
+fn a_shell_in_an_image_changes_no_file_of_the_host_that_is_its_input_or_output() {
+    let Some(real) = Real::new() else { return };
+    let files = ["input", "output", "errors"].map(|name| real.home.file(name, "before\n"));
+    let whose =
+        || files.each_ref().map(|file| fs::metadata(file).map(|it| (it.mode(), it.uid(), it.gid())).unwrap());
+    let shell = |script: &str, errors: File| {
+        let arguments = ["image", "shell", "first-look", "--offline", "--", "sh", "-c", script];
+        let mut command = real.home.command(&arguments);
+        command.stdin(File::open(&files[0]).unwrap()).stderr(errors);
+        command.stdout(File::options().append(true).open(&files[1]).unwrap()).status().unwrap()
+    };
+    let found = whose();
+    let script = "cat; for f in 0 1 2; do chmod 4777 /proc/self/fd/$f; chown 1:1 /proc/self/fd/$f; echo x >/proc/self/fd/0; \
+        done; echo out; echo error >&2";
+    assert!(shell(script, File::create(&files[2]).unwrap()).success());
+    assert_eq!(whose(), found);
+    let read = || files.each_ref().map(|file| fs::read_to_string(file).unwrap());
+    assert_eq!(read(), ["before\n", "before\nbefore\nout\n", "error\n"]);
+    // One file for both: what is written stays in its order.
+    let both = File::options().append(true).open(&files[1]).unwrap();
+    assert!(shell("for n in 1 2 3; do echo $n; echo e$n >&2; done", both).success());
+    assert!(read()[1].ends_with("out\n1\ne1\n2\ne2\n3\ne3\n"), "{:?}", read());
 }
 
 #[test]

@@ -5,3 +5,4 @@ pub mod build;
 pub mod cache;
 pub mod shell;
 pub mod show;
+mod streams;

@@ -8,19 +8,16 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    image::{asked::ImageAsked, build::obtain, show::by_hash},
+    image::{asked::ImageAsked, build::obtain, show::by_hash, streams::Streams},
     program::{Program, need_root},
     progress::Listener,
 };
 use rustix::{
-    fs::{Gid, Mode, Stat, Uid, fchmod, fchown, fstat},
     mount::{MountFlags, mount},
     process::Signal,
-    termios::isatty,
 };
 use std::{
     fs, io,
-    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     thread,
 };
@@ -54,13 +51,27 @@ pub fn shell(
         None => obtain(places, &ImageAsked::called(image)?, offline, listener)?.folder,
     };
     let root = folder.join(FileName::RootErofs.as_str());
+    let remedy = "check where the output goes, such as the free space there";
+    let copying = |error: io::Error| {
+        let message = "cannot copy what a shell in an image reads and writes";
+        Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
+    };
+    let mut streams = Streams::of_caller().map_err(copying)?;
     // Mount namespaces are a thread's own; what it mounts goes with it and all that it starts.
-    let ended = thread::scope(|scope| scope.spawn(|| inside(program, &places.cache, &root, command)).join());
+    let inside = || inside(program, &places.cache, &root, command, &mut streams);
+    let ended = thread::scope(|scope| scope.spawn(inside).join());
     let ended = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    streams.finish().map_err(copying)?;
     Ok(u8::try_from(ended).unwrap_or(u8::MAX))
 }
 
-fn inside(program: &Program, cache: &Path, root: &Path, command: &[String]) -> Result<i32, Failure> {
+fn inside(
+    program: &Program,
+    cache: &Path,
+    root: &Path,
+    command: &[String],
+    streams: &mut Streams,
+) -> Result<i32, Failure> {
     let step = |what: &'static str| {
         move |error: io::Error| {
             let message = format!("cannot {what} for a shell in an image");
@@ -97,36 +108,11 @@ fn inside(program: &Program, cache: &Path, root: &Path, command: &[String]) -> R
     };
     let spawn =
         spawn().map_err(step("prepare the start"))?.namespaces(namespaces).dies_with_thread(Signal::KILL);
-    let terminals = Terminals::of_caller();
-    let child = spawn.start().map_err(|error| {
+    let child = streams.hand(spawn).start().map_err(|error| {
         Failure::from_error(FailureCode::HostUnfit, &error, "check that root may make namespaces here")
     })?;
-    let ended = child.wait();
-    drop(terminals);
-    match ended.map_err(step("wait"))? {
+    match child.wait().map_err(step("wait"))? {
         Ended::Exited(code) => Ok(code),
         Ended::Signalled(signal) => Ok(SIGNALLED + signal),
-    }
-}
-
-/// The caller's terminals, which the image's programs have as their own: they could open them to all users of the host, and that would
-/// stay.
-struct Terminals(Vec<(BorrowedFd<'static>, Stat)>);
-
-impl Terminals {
-    fn of_caller() -> Self {
-        let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-        let terminals = streams.into_iter().filter(|stream| isatty(stream));
-        Self(terminals.filter_map(|stream| Some((stream, fstat(stream).ok()?))).collect())
-    }
-}
-
-impl Drop for Terminals {
-    /// Restores owner and mode. Whatever the kernel refuses was not changed by the image either.
-    fn drop(&mut self) {
-        for (stream, found) in &self.0 {
-            let _ = fchown(stream, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)));
-            let _ = fchmod(stream, Mode::from_raw_mode(found.st_mode & 0o7777));
-        }
     }
 }
