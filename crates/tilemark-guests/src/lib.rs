@@ -12,6 +12,7 @@ mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod gone;
+mod group;
 mod native;
 mod network;
 pub mod own_bridge;

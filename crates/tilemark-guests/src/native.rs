@@ -7,13 +7,14 @@ use crate::{
     disks::{DiskFolders, LoopDisk, requests_of},
     error::{GuestError, file},
     gone::{Gone, end_process},
+    group::{Limits, OwnGroup, hands_on, names},
     network::RunNetwork,
     process_tree::ProcessTree,
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io::Write,
     mem,
     os::{
@@ -35,6 +36,7 @@ use tilemark_sys::{
     namespace::Namespaces,
     process::{Child, Spawn, program_in_memory},
 };
+use tilemark_units::Bytes;
 
 /// The number under which the twin is handed its end of the socket; the agent's `SOCKET_NUMBER`.
 const SOCKET_NUMBER: i32 = 3;
@@ -82,7 +84,7 @@ struct Twin {
     socket: UnixStream,
     console: Console,
     folder: PathBuf,
-    cgroup: Option<PathBuf>,
+    group: Option<OwnGroup>,
     disks: Vec<LoopDisk>,
     ended: Option<String>,
 }
@@ -148,12 +150,12 @@ impl NativeBackend {
         make_folder(&scratch, OPEN_FOLDER).map_err(file("make", &scratch))?;
         let (console, log) = self.consoles.open(&folder.join("console.log"))?;
         let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;
-        let cgroup = own_group(self.settings.cgroup.as_deref(), plan)?;
+        let group = OwnGroup::create(self.settings.cgroup.as_deref(), &plan.name, &limits(plan))?;
         let spawn = self
-            .command(plan, &scratch, disks, Streams { log, other, cgroup: cgroup.as_deref() })
+            .command(plan, &scratch, disks, Streams { log, other, group: group.as_ref() })
             .map_err(file("prepare the start in", folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
-        Ok(Spawned { child, socket, console, cgroup })
+        Ok(Spawned { child, socket, console, group })
     }
 
     fn command(
@@ -182,8 +184,8 @@ impl NativeBackend {
                 .memory_of_nodes(plan.place.as_ref().map_or(&[], |place| &place.nodes))
                 .oom_score(1000)
                 .own_session();
-        Ok(match streams.cgroup {
-            Some(folder) => spawn.in_cgroup(OwnedFd::from(File::open(folder)?)),
+        Ok(match streams.group {
+            Some(group) => spawn.in_cgroup(group.open()?),
             None => spawn,
         })
     }
@@ -192,41 +194,20 @@ impl NativeBackend {
 struct Streams<'a> {
     log: OwnedFd,
     other: UnixStream,
-    cgroup: Option<&'a Path>,
+    group: Option<&'a OwnGroup>,
 }
 
 struct Spawned {
     child: Child,
     socket: UnixStream,
     console: Console,
-    cgroup: Option<PathBuf>,
+    group: Option<OwnGroup>,
 }
 
-/// A group for one twin, which counts its processor time whatever processes come and go, with a limit where the run's
-/// group hands on the memory controller. A twin at its limit reclaims or ends as a guest does, and is not swapped out.
-fn own_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
-    let Some(run) = run else { return Ok(None) };
-    let folder = run.join(&plan.name);
-    fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
-    if names(&run.join(HANDED_ON), "pids") {
-        set(&folder.join("pids.max"), PROCESSES_MAX)?;
-    }
-    if !names(&run.join(HANDED_ON), "memory") {
-        return Ok(Some(folder));
-    }
-    let (memory, swap) = (folder.join("memory.max"), folder.join("memory.swap.max"));
-    set(&memory, &plan.memory.get().to_string())?;
-    // A kernel that was built without swap, or does not account for it, has no such file.
-    if swap.exists() {
-        set(&swap, "0")?;
-    }
-    Ok(Some(folder))
-}
-
-/// Sets a value of a control group. Its file is never created: where the kernel has none, nothing would limit.
-fn set(path: &Path, value: &str) -> Result<(), GuestError> {
-    let opened = File::options().write(true).open(path);
-    opened.and_then(|mut file| file.write_all(value.as_bytes())).map_err(file("write", path))
+/// The group counts a twin's processor time whatever processes come and go. A twin at its limit reclaims or ends as a guest does, and
+/// is not swapped out.
+fn limits(plan: &GuestPlan) -> Limits {
+    Limits { memory: Some(plan.memory), swap: Bytes::default(), processes: PROCESSES_MAX }
 }
 
 /// Why twins have no memory limit, in a sentence; `None` where they have one.
@@ -234,7 +215,7 @@ fn unlimited(run: Option<&Path>) -> Option<&'static str> {
     let Some(run) = run else {
         return Some("native twins have no memory limit: this run has no control group");
     };
-    if names(&run.join(HANDED_ON), "memory") {
+    if hands_on(run, "memory") {
         return None;
     }
     // The run's group lies right under the tree's mount point, which says what the host has.
@@ -246,16 +227,9 @@ fn unlimited(run: Option<&Path>) -> Option<&'static str> {
     })
 }
 
-/// Where a group says which controllers those below it have.
-const HANDED_ON: &str = "cgroup.subtree_control";
-
 /// Processes and threads of a twin: more than a server of thousands of clients has, and few enough that one that makes them without
 /// end leaves the host its own.
-const PROCESSES_MAX: &str = "16384";
-
-fn names(list: &Path, controller: &str) -> bool {
-    fs::read_to_string(list).is_ok_and(|names| names.split_whitespace().any(|name| name == controller))
-}
+const PROCESSES_MAX: u64 = 16_384;
 
 impl Backend for NativeBackend {
     fn kind(&self) -> plan::Backend {
@@ -270,9 +244,9 @@ impl Backend for NativeBackend {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
         let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
-        let Spawned { child, socket, console, cgroup } = self.spawn(plan, &folder, &disks)?;
+        let Spawned { child, socket, console, group } = self.spawn(plan, &folder, &disks)?;
         let child = Arc::new(child);
-        let twin = Twin { plan: plan.clone(), child, socket, console, folder, cgroup, disks, ended: None };
+        let twin = Twin { plan: plan.clone(), child, socket, console, folder, group, disks, ended: None };
         let namespace_path = PathBuf::from(format!("/proc/{}/ns/net", twin.child.pid()));
         self.twins().insert(number, Entry::Here(Box::new(twin)));
         let id = GuestId(number);
@@ -332,7 +306,7 @@ impl Backend for NativeBackend {
     }
 
     fn group(&self, guest: GuestId) -> Option<PathBuf> {
-        self.with(guest, |twin| twin.cgroup.clone()).ok().flatten()
+        self.with(guest, |twin| twin.group.as_ref().map(|group| group.path().to_owned())).ok().flatten()
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
@@ -370,15 +344,13 @@ impl Backend for NativeBackend {
             end_process(&child, STOPS_WITHIN).map_err(file("end the guest in", &folder))?;
             "it was stopped".to_owned()
         };
-        let (disks, cgroup, plan, console) = self.with(guest, |twin| {
+        let (disks, group, plan, console) = self.with(guest, |twin| {
             twin.ended = Some(how.clone());
-            (mem::take(&mut twin.disks), twin.cgroup.take(), twin.plan.clone(), twin.console.clone())
+            (mem::take(&mut twin.disks), twin.group.take(), twin.plan.clone(), twin.console.clone())
         })?;
         drop(disks);
         console.close();
-        if let Some(cgroup) = cgroup {
-            let _ = fs::remove_dir(cgroup);
-        }
+        drop(group);
         self.network.remove(&plan)?;
         let console = console.file().to_owned();
         self.twins().insert(guest.0, Entry::Gone(Gone { guest: plan.name, console, how }));
@@ -421,68 +393,36 @@ impl Drop for NativeBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::{played, written};
     use tilemark_fixtures::guest;
     use tilemark_plan::scenario::Role;
-
-    /// A folder that plays a tree with these controllers and a run's group that hands on those.
-    fn played(controllers: &str, handed_on: &str) -> (tempfile::TempDir, PathBuf) {
-        let tree = tempfile::tempdir().unwrap();
-        let run = tree.path().join("tilemark.run-1");
-        fs::create_dir(&run).unwrap();
-        fs::write(tree.path().join("cgroup.controllers"), controllers).unwrap();
-        fs::write(run.join(HANDED_ON), handed_on).unwrap();
-        (tree, run)
-    }
 
     #[test]
     fn a_twin_may_use_as_much_memory_as_its_guest_has() {
         let (_tree, run) = played("cpu memory\n", "memory\n");
-        let limit = run.join("tile-001-web/memory.max");
-        // The kernel makes its files with the group.
-        fs::create_dir(run.join("tile-001-web")).unwrap();
-        fs::write(&limit, "").unwrap();
-        let folder = own_group(Some(&run), &guest(0, Role::Web)).unwrap().unwrap();
-        assert_eq!(folder, run.join("tile-001-web"));
-        assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
+        let limits = limits(&guest(0, Role::Web));
+        assert_eq!(written(&run, "tile-001-web", &limits, &["memory.max"]), ["100663296"]);
         assert_eq!(unlimited(Some(&run)), None);
-        assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "a kernel without swap has no limit of it");
     }
 
     #[test]
     fn a_twin_may_have_so_many_processes() {
         let (_tree, run) = played("pids\n", "pids\n");
-        let limit = run.join("tile-001-web/pids.max");
-        fs::create_dir(run.join("tile-001-web")).unwrap();
-        fs::write(&limit, "").unwrap();
-        own_group(Some(&run), &guest(0, Role::Web)).unwrap();
-        assert_eq!(fs::read_to_string(limit).unwrap(), PROCESSES_MAX);
+        assert_eq!(written(&run, "tile-001-web", &limits(&guest(0, Role::Web)), &["pids.max"]), ["16384"]);
     }
 
     #[test]
     fn a_twin_at_its_limit_is_not_swapped_out() {
         let (_tree, run) = played("memory\n", "memory\n");
-        let swap = run.join("tile-001-web/memory.swap.max");
-        fs::create_dir(run.join("tile-001-web")).unwrap();
-        for path in [&run.join("tile-001-web/memory.max"), &swap] {
-            fs::write(path, "").unwrap();
-        }
-        own_group(Some(&run), &guest(0, Role::Web)).unwrap();
-        assert_eq!(fs::read_to_string(swap).unwrap(), "0");
-    }
-
-    #[test]
-    fn a_limit_that_would_limit_nothing_is_refused() {
-        let (_tree, run) = played("memory\n", "memory\n");
-        assert!(own_group(Some(&run), &guest(0, Role::Web)).is_err());
-        assert!(!run.join("tile-001-web/memory.max").exists());
+        let files = ["memory.max", "memory.swap.max"];
+        assert_eq!(written(&run, "tile-001-web", &limits(&guest(0, Role::Web)), &files)[1], "0");
     }
 
     #[test]
     fn the_host_is_said_to_have_no_memory_controller_only_when_it_has_none() {
         let why = |controllers, handed_on| {
             let (_tree, run) = played(controllers, handed_on);
-            let folder = own_group(Some(&run), &guest(0, Role::Web)).unwrap().unwrap();
-            assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing is limited");
+            written(&run, "tile-001-web", &limits(&guest(0, Role::Web)), &[]);
             unlimited(Some(&run)).unwrap()
         };
         assert!(why("hugetlb\n", "").ends_with("this host's cgroup2 has no memory controller"));

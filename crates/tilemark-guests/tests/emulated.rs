@@ -4,17 +4,18 @@
 
 mod common;
 
-use common::{guest, in_namespaces, service};
+use common::{RunGroup, guest, in_namespaces, service};
 use std::{
     collections::BTreeSet,
     fs,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
-    Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, ReadyGuest, RunNetwork, StartMode,
-    Wanted, describe, start_all_ready, start_ready, stop_all, write_working_sets,
+    Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, QemuSettings, ReadyGuest, RunNetwork,
+    StartMode, Wanted, describe, start_all_ready, start_ready, stop_all, write_working_sets,
 };
 use tilemark_plan::{
     place::GuestPlace,
@@ -61,11 +62,22 @@ fn stands_behind_walls(qemu: u32) {
     assert_eq!(names.collect::<Vec<_>>(), ["PATH", "LANG"]);
 }
 
+/// Where the run's group hands on the controllers, this group has the limits.
+fn in_a_group_of_its_own(qemu: u32, run: &Path, plan: &GuestPlan) {
+    let groups = fs::read_to_string(format!("/proc/{qemu}/cgroup")).unwrap();
+    let own = run.file_name().unwrap().to_str().unwrap();
+    assert!(groups.lines().any(|line| line.ends_with(&format!("/{own}/{}", plan.name))), "{groups}");
+}
+
 #[test]
 fn an_emulated_guest_boots_and_serves() {
     in_namespaces("an_emulated_guest_boots_and_serves", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        // Before the backend, so that it goes last.
+        let run = RunGroup::create(world);
+        let cgroup = run.as_ref().map(|run| run.0.clone());
+        let settings = QemuSettings { cgroup, ..world.qemu_settings() };
+        let backend = QemuBackend::new(settings, Arc::clone(&network)).unwrap();
         let plan = guest(0, Role::Web);
         let ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT);
         let ready = ready.unwrap_or_else(|error| panic!("{error}"));
@@ -76,7 +88,13 @@ fn an_emulated_guest_boots_and_serves() {
         let processes = backend.processes(ready.id).unwrap();
         assert_eq!(processes.len(), 1, "QEMU");
         stands_behind_walls(processes[0]);
+        if let Some(run) = &run {
+            in_a_group_of_its_own(processes[0], &run.0, &plan);
+        }
         backend.stop(ready.id).unwrap();
+        if let Some(run) = &run {
+            assert!(!run.0.join(&plan.name).exists(), "its control group is left");
+        }
         assert!(!common::exists("/sys/class/net/guest0".as_ref()), "its tap is left");
     });
 }

@@ -1,7 +1,7 @@
 //! The backend.
 
 use super::{
-    command::{Birth, Drives, arguments, number},
+    command::{Birth, Drives, arguments, limits, number},
     confinement::{self, Confinement},
     place,
     qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
@@ -16,6 +16,7 @@ use crate::{
     disks::{LoopDisk, requests_of},
     error::{GuestError, file},
     gone::{Gone, end_process},
+    group::OwnGroup,
     network::RunNetwork,
     own_disk::{Overlay, agent_disk, seed_disk},
     ready::expect_serving,
@@ -131,6 +132,7 @@ struct Inner {
     disks: Vec<LoopDisk>,
     /// The disk of its own that it boots from, with what it wrote.
     own: Option<Overlay>,
+    group: Option<OwnGroup>,
     ended: Option<String>,
     /// The conversation going on: QEMU serves one at a time, so the next one cuts it.
     stream: Option<UnixStream>,
@@ -244,8 +246,14 @@ impl QemuBackend {
         };
         greeted.map_err(file("write to the monitor of", &folder))?;
         let files = Files { console: console_end, log: log_end, agent: listen(&socket)?, monitor: theirs };
+        let group =
+            OwnGroup::create(self.settings.cgroup.as_deref(), &plan.name, &limits(&self.settings, plan))?;
         let spawn = self
             .command(plan, (number, &folder), Drives { data: &disks, own: own.as_ref() }, files, materials)
+            .and_then(|spawn| match &group {
+                Some(group) => Ok(spawn.in_cgroup(group.open()?)),
+                None => Ok(spawn),
+            })
             .map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
         if self.confinement.is_some() {
@@ -262,7 +270,7 @@ impl QemuBackend {
             monitor: Mutex::new(monitor),
             resumed: AtomicBool::new(birth != Birth::Clone),
             is_in_place: AtomicBool::new(false),
-            inner: Mutex::new(Inner { disks, own, ended: None, stream: None }),
+            inner: Mutex::new(Inner { disks, own, group, ended: None, stream: None }),
         })
     }
 
@@ -426,7 +434,7 @@ impl Guest {
         if inner.ended.is_none() {
             inner.ended = match self.child.try_wait() {
                 Ok(None) => None,
-                Ok(Some(ended)) => Some(self.how(ended.code())),
+                Ok(Some(ended)) => Some(self.how(ended.code(), inner.group.as_ref())),
                 Err(error) => Some(format!("QEMU cannot be watched: {error}")),
             };
         }
@@ -497,6 +505,7 @@ impl Guest {
         inner.hang_up();
         inner.disks.clear();
         inner.own = None;
+        inner.group = None;
         let how = inner.ended.clone().unwrap_or_default();
         let _ = fs::remove_file(&self.socket);
         self.console.close();
@@ -504,9 +513,12 @@ impl Guest {
         Ok(Gone { guest: self.plan.name.clone(), console: self.console.file().to_owned(), how })
     }
 
-    /// How QEMU ended: why the guest shut down, and what QEMU printed.
-    fn how(&self, code: i32) -> String {
+    /// How QEMU ended: why the guest shut down or the kernel ended it, and what QEMU printed.
+    fn how(&self, code: i32, group: Option<&OwnGroup>) -> String {
         let mut how = format!("QEMU ended with code {code}");
+        if group.is_some_and(OwnGroup::ran_out_of_memory) {
+            how += " at the memory limit of its control group";
+        }
         if let Some(reason) = lock(&self.monitor).reason_of_end() {
             how += &format!(" because {}", in_words(reason));
         }
@@ -737,7 +749,7 @@ mod tests {
             qemu_log: Console::of_file("/nowhere/qemu.log".as_ref()),
             resumed: AtomicBool::new(birth != Birth::Clone),
             is_in_place: AtomicBool::new(false),
-            inner: Mutex::new(Inner { disks: Vec::new(), own: None, ended: None, stream: None }),
+            inner: Mutex::new(Inner { disks: Vec::new(), own: None, group: None, ended: None, stream: None }),
         };
         (guest, theirs)
     }

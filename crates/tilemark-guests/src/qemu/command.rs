@@ -3,6 +3,7 @@
 use super::settings::{Accelerator, BootFiles, QemuSettings};
 use crate::{
     disks::LoopDisk,
+    group::Limits,
     own_disk::{AGENT_SERIAL, Overlay, SEED_SERIAL},
 };
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use tilemark_plan::{
     expect::LARGE_TRANSLATION,
     place::VirtualNode,
     plan::{DiskPlan, GuestPlan},
-    scenario::DiskCache,
+    scenario::{DiskCache, DiskMedium},
 };
 use tilemark_units::Bytes;
 
@@ -125,6 +126,37 @@ pub(super) fn arguments(
 fn translation(plan: &GuestPlan) -> Bytes {
     if plan.has_large_service() { LARGE_TRANSLATION } else { TRANSLATION }
 }
+
+/// What a QEMU may use. The limits are a wall, and no guest that behaves reaches them: beside the guest's memory there are QEMU's own, page tables
+/// of the host and of the guest, the translator's buffer and tables, and the files of disks in memory. Pages that a clone shares with its template
+/// are the template's until they are written. Files of huge pages are not counted by the kernel.
+pub(super) fn limits(settings: &QemuSettings, plan: &GuestPlan) -> Limits {
+    let translated = match settings.accelerator {
+        Accelerator::Kvm => 0,
+        Accelerator::Emulated => translation(plan).get(),
+    };
+    let in_memory = plan.disks.iter().filter(|disk| disk.on == DiskMedium::Memory);
+    let in_memory: u64 = in_memory.map(|disk| disk.size.get()).sum();
+    let (memory, vcpus) = (plan.memory.get(), u64::from(plan.vcpus));
+    let all = memory + memory / TABLES_PART + in_memory + translated;
+    let all = Bytes::new(all + OF_QEMU.get() + OF_PROCESSOR.get() * vcpus);
+    // The author of a scenario may add memory by arguments of his own.
+    let is_known = !settings.more.iter().any(|argument| argument.contains("memory-backend"));
+    let processes = THREADS + THREADS_OF_DISK * plan.disks.len() as u64 + THREADS_OF_PROCESSOR * vcpus;
+    Limits { memory: is_known.then_some(all), swap: all, processes }
+}
+
+/// QEMU itself, with its firmware and the buffers of its devices, and files that it reads through the host's cache, which the kernel takes back first.
+const OF_QEMU: Bytes = Bytes::from_mib(512);
+/// For each processor: its stack and, in the translator, its tables of addresses.
+const OF_PROCESSOR: Bytes = Bytes::from_mib(64);
+/// Tables of pages, of the host and of the guest, are less than a hundredth of the memory.
+const TABLES_PART: u64 = 64;
+/// Threads of QEMU: for requests to disks it has up to 64, and as many again for a disk that has a thread of its own.
+const THREADS: u64 = 256;
+const THREADS_OF_DISK: u64 = 96;
+/// For each processor: its own, and those of the queues that go with it.
+const THREADS_OF_PROCESSOR: u64 = 4;
 
 /// Whether all of its memory is one backend, `ram`. Without one, QEMU makes the memory itself.
 fn has_one_backend(plan: &GuestPlan, birth: Birth) -> bool {
@@ -316,7 +348,7 @@ mod tests {
     use tilemark_plan::{
         own_disk::OwnDisk,
         place::{GuestPlace, HugePageSize},
-        scenario::{DiskAio, DiskMedium, Net, Role},
+        scenario::{DiskAio, Net, Role},
         workload::BrokerService,
     };
     use tilemark_units::Span;
@@ -338,6 +370,7 @@ mod tests {
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),
+            cgroup: None,
         }
     }
 
@@ -364,6 +397,32 @@ mod tests {
             assert_eq!(accelerator_of(Accelerator::Emulated, role, broker), wanted);
             assert_eq!(accelerator_of(Accelerator::Kvm, role, broker), "kvm");
         }
+    }
+
+    #[test]
+    fn a_qemu_may_use_what_its_guest_has_and_what_it_needs_itself() {
+        use crate::group::{played, written};
+        let memory = |settings: &QemuSettings, plan: &GuestPlan| limits(settings, plan).memory.unwrap().get();
+        let (kvm, emulated) = (settings(Accelerator::Kvm), settings(Accelerator::Emulated));
+        let plan = guest(Role::Broker, BrokerService::Rabbitmq);
+        let own = memory(&kvm, &plan) - plan.memory.get();
+        assert!((512 << 20..1024 << 20).contains(&own), "{own}");
+        assert_eq!(memory(&emulated, &plan) - memory(&kvm, &plan), LARGE_TRANSLATION.get());
+        let disk = DiskPlan::new(Bytes::from_gib(1), DiskMedium::Memory);
+        let on_disk = DiskPlan { on: DiskMedium::Store, ..disk.clone() };
+        let with_disks = GuestPlan { disks: vec![disk, on_disk], ..plan.clone() };
+        assert_eq!(memory(&kvm, &with_disks) - memory(&kvm, &plan), 1 << 30);
+        let limits_of = limits(&kvm, &with_disks);
+        assert!((256..1024).contains(&limits_of.processes), "{}", limits_of.processes);
+        let more = vec!["-object".to_owned(), "memory-backend-ram,id=mine,size=8G".to_owned()];
+        assert_eq!(limits(&QemuSettings { more, ..kvm }, &plan).memory, None);
+        let (_tree, run) = played("memory pids\n", "memory pids\n");
+        let files = ["memory.max", "memory.swap.max", "pids.max"];
+        let all = limits_of.memory.unwrap().get().to_string();
+        assert_eq!(
+            written(&run, &plan.name, &limits_of, &files),
+            [all.clone(), all, limits_of.processes.to_string()]
+        );
     }
 
     /// The values of a flag, in order.

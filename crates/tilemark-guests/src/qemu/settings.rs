@@ -42,6 +42,8 @@ pub struct QemuSettings {
     pub disks: DiskFolders,
     /// Whether QEMU is kept away from the host.
     pub walls: QemuWalls,
+    /// The run's group in cgroup2, where there is one. It hands on the memory controller where the host has it.
+    pub cgroup: Option<PathBuf>,
 }
 
 /// The files of an image that a guest boots from.

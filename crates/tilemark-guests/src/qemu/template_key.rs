@@ -95,6 +95,7 @@ mod tests {
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),
+            cgroup: None,
         };
         let version = QemuVersion { major: 7, minor: 2, micro: 0 };
         let mut plan = tilemark_fixtures::guest(0, Role::Idle);

@@ -114,6 +114,7 @@ impl World {
             folder: self.folder.join("qemu"),
             disks: self.disks(),
             walls: Default::default(),
+            cgroup: None,
         }
     }
 
@@ -131,6 +132,27 @@ impl World {
             cgroup: None,
         };
         NativeBackend::new(settings, Arc::clone(network)).unwrap()
+    }
+}
+
+/// A group that plays a run's, for a test of its own; nothing where this host has no cgroup2. Dropping it removes it.
+pub struct RunGroup(pub PathBuf);
+
+impl RunGroup {
+    pub fn create(world: &World) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let tree = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+        // A number of this PID namespace is not the host's; the folder's name is drawn for this test alone.
+        let name = world.folder.file_name()?.to_str()?.trim_start_matches('.');
+        let group = Path::new(tree.split(' ').nth(4)?).join(format!("tilemark-test-{name}"));
+        std::fs::create_dir(&group).unwrap();
+        Some(Self(group))
+    }
+}
+
+impl Drop for RunGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
     }
 }
 

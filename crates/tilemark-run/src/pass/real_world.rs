@@ -204,6 +204,7 @@ impl<'a> RealWorld<'a> {
             folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
             disks: self.disks()?,
             walls: wishes.walls,
+            cgroup: self.cgroup.clone(),
         };
         let backend = QemuBackend::new(settings, Arc::clone(&self.network))?;
         let entry = QemuOfSettings { kind, wishes: wishes.clone(), backend, next: QemuBackends::default() };

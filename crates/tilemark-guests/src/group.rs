@@ -1,0 +1,161 @@
+//! A control group for each guest below the run's own, with limits where the run's group hands on the controllers.
+
+use crate::error::{GuestError, file};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+use tilemark_units::Bytes;
+
+/// What a guest's group may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Memory; nothing where nobody knows how much it needs.
+    pub(crate) memory: Option<Bytes>,
+    /// How much of it the host may swap out.
+    pub(crate) swap: Bytes,
+    /// Processes and threads.
+    pub(crate) processes: u64,
+}
+
+/// The group of one guest. Dropping it removes it: its processes have ended by then. What is left is removed with the run's.
+#[derive(Debug)]
+pub(crate) struct OwnGroup(PathBuf);
+
+impl OwnGroup {
+    /// Makes it, where the run has a group.
+    pub(crate) fn create(
+        run: Option<&Path>,
+        name: &str,
+        limits: &Limits,
+    ) -> Result<Option<Self>, GuestError> {
+        let Some(run) = run else { return Ok(None) };
+        let folder = run.join(name);
+        fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
+        let group = Self(folder);
+        group.limit(run, limits)?;
+        Ok(Some(group))
+    }
+
+    fn limit(&self, run: &Path, limits: &Limits) -> Result<(), GuestError> {
+        if hands_on(run, "pids") {
+            set(&self.0.join("pids.max"), &limits.processes.to_string())?;
+        }
+        let Some(memory) = limits.memory.filter(|_| hands_on(run, "memory")) else { return Ok(()) };
+        set(&self.0.join("memory.max"), &memory.get().to_string())?;
+        let swap = self.0.join("memory.swap.max");
+        // A kernel that was built without swap, or does not account for it, has no such file.
+        if swap.exists() { set(&swap, &limits.swap.get().to_string()) } else { Ok(()) }
+    }
+
+    /// Its folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// To start a process in it.
+    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
+        File::open(&self.0).map(OwnedFd::from)
+    }
+
+    /// Whether the kernel ended a process of it because it was at its limit (cgroup-v2.rst, "memory.events").
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
+        events.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Sets a value of a control group. Its file is never created: where the kernel has none, nothing would limit.
+fn set(path: &Path, value: &str) -> Result<(), GuestError> {
+    let opened = File::options().write(true).open(path);
+    opened.and_then(|mut file| file.write_all(value.as_bytes())).map_err(file("write", path))
+}
+
+/// Whether the groups below a run's have this controller.
+pub(crate) fn hands_on(run: &Path, controller: &str) -> bool {
+    names(&run.join(HANDED_ON), controller)
+}
+
+/// Where a group says which controllers those below it have.
+const HANDED_ON: &str = "cgroup.subtree_control";
+
+/// Whether a file lists this controller.
+pub(crate) fn names(list: &Path, controller: &str) -> bool {
+    fs::read_to_string(list).is_ok_and(|names| names.split_whitespace().any(|name| name == controller))
+}
+
+/// A folder that plays a tree with these controllers and a run's group that hands on those.
+#[cfg(test)]
+pub(crate) fn played(controllers: &str, handed_on: &str) -> (tempfile::TempDir, PathBuf) {
+    let tree = tempfile::tempdir().unwrap();
+    let run = tree.path().join("tilemark.run-1");
+    fs::create_dir(&run).unwrap();
+    fs::write(tree.path().join("cgroup.controllers"), controllers).unwrap();
+    fs::write(run.join(HANDED_ON), handed_on).unwrap();
+    (tree, run)
+}
+
+/// The limits that a guest's group gets, by file, where the kernel makes these files with it.
+#[cfg(test)]
+pub(crate) fn written(run: &Path, name: &str, limits: &Limits, files: &[&str]) -> Vec<String> {
+    let folder = run.join(name);
+    fs::create_dir(&folder).unwrap();
+    files.iter().for_each(|file| fs::write(folder.join(file), "").unwrap());
+    let group = OwnGroup::create(Some(run), name, limits).unwrap().unwrap();
+    assert_eq!(group.path(), folder);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), files.len(), "no file is created");
+    files.iter().map(|file| fs::read_to_string(folder.join(file)).unwrap()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        let (memory, swap) = (Some(Bytes::from_mib(1)), Bytes::from_mib(2));
+        Limits { memory, swap, processes: 3 }
+    }
+
+    #[test]
+    fn a_limit_that_would_limit_nothing_is_refused() {
+        let (_tree, run) = played("memory\n", "memory\n");
+        assert!(OwnGroup::create(Some(&run), "tile-001-web", &limits()).is_err());
+        assert!(!run.join("tile-001-web").exists(), "what was half made is left");
+    }
+
+    #[test]
+    fn what_the_run_hands_on_is_limited_and_nothing_else() {
+        for (handed_on, files, wanted) in [
+            ("pids\n", &["pids.max"][..], &["3"][..]),
+            ("memory\n", &["memory.max", "memory.swap.max"], &["1048576", "2097152"]),
+            ("cpu\n", &[], &[]),
+        ] {
+            let (_tree, run) = played("cpu memory pids\n", handed_on);
+            assert_eq!(written(&run, "web", &limits(), files), wanted, "{handed_on}");
+        }
+        assert!(OwnGroup::create(None, "web", &limits()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_group_goes_with_its_guest_and_says_whether_it_ran_out_of_memory() {
+        let (_tree, run) = played("", "");
+        let group = OwnGroup::create(Some(&run), "web", &limits()).unwrap().unwrap();
+        assert!(!group.ran_out_of_memory());
+        let events = run.join("web/memory.events");
+        fs::write(&events, "max 9\noom 1\noom_kill 0\n").unwrap();
+        assert!(!group.ran_out_of_memory());
+        fs::write(&events, "max 9\noom 1\noom_kill 1\n").unwrap();
+        assert!(group.ran_out_of_memory());
+        fs::remove_file(&events).unwrap();
+        drop(group);
+        assert!(!run.join("web").exists());
+    }
+}
