@@ -452,7 +452,7 @@ impl World for FakeWorld {
         }
     }
 
-    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure> {
+    fn load_process(&self, _: &Point) -> Result<Box<dyn LoadProcess>, Failure> {
         let pass = self.load_processes.get();
         if self.no_load_process == Some(pass) {
             return Err(unusable());

@@ -7,7 +7,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 /// What a service does with root's power: it gives its files to its own user and becomes it, ends its workers, listens on a
 /// port below 1,024. Of the rest nothing, above all no mounts, devices, modules, clocks and foreign processes.
@@ -163,6 +163,17 @@ impl Walls {
             kept: OF_MONITORS.bits(),
             filters: vec![denied(vec![no_thread], &SOCKETS_OF_MONITORS, &FORKS)?, without_clone3()?],
         })
+    }
+
+    /// Around a process that sends loads from the host: it may give its threads a real-time priority, as far as the caller may, and has no
+    /// other capability. No filter, which every request would pass.
+    ///
+    /// # Errors
+    /// What the kernel answered; none where the caller may not give up capabilities, and has none that would matter.
+    pub fn of_load() -> io::Result<Option<Self>> {
+        let own = rustix::thread::capabilities(None)?.permitted;
+        let kept = (own & CapabilitySet::SYS_NICE).bits();
+        Ok(own.contains(CapabilitySet::SETPCAP).then(|| Self { kept, filters: Vec::new() }))
     }
 
     /// Puts them around the calling process, for good. Negative where the kernel refuses; `errno` says why.
@@ -337,6 +348,18 @@ mod tests {
     fn nobody_behind_walls_makes_a_pair_of_sockets_of_another_kind() {
         // TIPC, whose module the host would load, and vsock; elsewhere the answer is that there is no such kind or no such pair.
         denied_to_all(&["53, 30, 1, 0, my $pair = \"x\" x 8", "53, 40, 1, 0, my $pair = \"x\" x 8"]);
+    }
+
+    #[test]
+    fn a_load_may_give_its_threads_priority_and_nothing_else() {
+        let Some(walls) = Walls::of_load().unwrap() else { return };
+        // Only the priority, where this test has it; no filter; what it starts gets no more.
+        let script = "while read -r key value; do case $key in \
+             CapEff:|CapPrm:|CapBnd:) [ $((0x$value & ~0x800000)) = 0 ] || exit 8 ;; \
+             NoNewPrivs:) [ $value = 1 ] || exit 9 ;; esac; done </proc/self/status; exit 7";
+        if let Some(ended) = behind(walls, script) {
+            assert_eq!(ended, Ended::Exited(7));
+        }
     }
 
     #[cfg(target_arch = "x86_64")]

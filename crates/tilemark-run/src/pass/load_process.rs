@@ -1,7 +1,10 @@
 //! The process that sends load from outside: its trait, and the agent that is one.
 
-use crate::failure::{Failure, FailureCode};
-use rustix::process::Signal;
+use crate::{
+    failure::{Failure, FailureCode},
+    pass::report_check::BYTES_OF_A_SECOND,
+};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::{
     fmt::Display,
     io,
@@ -10,8 +13,13 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, write_frame};
-use tilemark_sys::process::{Child, Spawn, program_in_memory};
+use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, Stream, write_frame};
+use tilemark_plan::workload::Work;
+use tilemark_sys::{
+    process::{Child, Ended, HasEnded, Spawn, program_in_memory},
+    walls::Walls,
+};
+use tilemark_units::Bytes;
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
@@ -37,21 +45,34 @@ pub(crate) fn load_failed(error: impl Display) -> Failure {
     )
 }
 
+/// What a load process may do beside sending. It reads what servers in guests answer, which is as hostile as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoadPower {
+    /// Give its threads a real-time priority.
+    Priority,
+    /// All that its caller may: it starts a program of the user's own.
+    All,
+}
+
 /// The agent as a load process, spoken to over a socket.
 pub(crate) struct AgentProcess {
     child: Arc<Child>,
     session: Session<UnixStream>,
+    /// What it may have of memory that is its own.
+    limit: Option<Bytes>,
 }
 
 impl AgentProcess {
-    /// Starts it in the caller's namespaces and says hello. A terminal's Ctrl-C is the caller's alone.
+    /// Starts it in the caller's namespaces and says hello. A terminal's Ctrl-C is the caller's alone. Nothing of the caller's environment
+    /// reaches it, which may have a password.
     pub(crate) fn start(agent: &[u8]) -> io::Result<Self> {
-        Self::of(spawn(agent)?)
+        let nothing: [String; 0] = [];
+        Self::of(spawn(agent, LoadPower::Priority)?.environment(nothing)?)
     }
 
     /// The same, with the files of its load in a folder.
-    pub(crate) fn start_in(agent: &[u8], folder: &Path) -> io::Result<Self> {
-        Self::of(spawn(agent)?.environment([format!("TMPDIR={}", folder.display())])?)
+    pub(crate) fn start_in(agent: &[u8], folder: &Path, power: LoadPower) -> io::Result<Self> {
+        Self::of(spawn(agent, power)?.environment([format!("TMPDIR={}", folder.display())])?)
     }
 
     fn of(spawn: Spawn) -> io::Result<Self> {
@@ -66,7 +87,7 @@ impl AgentProcess {
         let mut nonce = [0; 8];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
         let session = Session::open(ours, u64::from_ne_bytes(nonce)).map_err(io::Error::other)?;
-        Ok(Self { child: Arc::new(child), session })
+        Ok(Self { child: Arc::new(child), session, limit: None })
     }
 
     /// A way to end its load early from another thread: what was measured so far is reported all the same.
@@ -79,12 +100,71 @@ impl AgentProcess {
     }
 }
 
-fn spawn(agent: &[u8]) -> io::Result<Spawn> {
-    Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?.argument("load")
+fn spawn(agent: &[u8], power: LoadPower) -> io::Result<Spawn> {
+    let spawn = Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?;
+    let walls = if power == LoadPower::Priority { Walls::of_load()? } else { None };
+    let spawn = spawn.argument("load")?;
+    Ok(match walls {
+        Some(walls) => spawn.behind(walls),
+        None => spawn,
+    })
 }
+
+/// The memory that a load may have, many times what it needs; nothing for one that starts a program of the user's own. The kernel keeps the
+/// limit: an allocator that counts would cost each request.
+fn memory_limit(job: &LoadJob) -> Option<Bytes> {
+    if job.streams.iter().any(|stream| matches!(*stream.work, Work::Command(_))) {
+        return None;
+    }
+    let of_stream = |stream: &Stream| {
+        let seconds = u64::from(u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX));
+        OF_CONNECTION.get() * u64::from(stream.connections) + BYTES_OF_A_SECOND * (seconds + 1)
+    };
+    Some(Bytes::new(OF_LOAD.get() + job.streams.iter().map(of_stream).sum::<u64>()))
+}
+
+/// The agent, its threads for each processor, and what messages wait in.
+const OF_LOAD: Bytes = Bytes::from_gib(2);
+/// A thread of its own with its stack, its buffers, and those of TLS.
+const OF_CONNECTION: Bytes = Bytes::from_mib(8);
+
+/// Limits the memory of a process that runs. A lower limit that it has already stays.
+fn limit_memory(child: &Child, limit: Bytes) -> io::Result<()> {
+    let pid = i32::try_from(child.pid()).ok().and_then(Pid::from_raw);
+    let most = getrlimit(Resource::Data).maximum.map_or(limit.get(), |own| own.min(limit.get()));
+    prlimit(pid, Resource::Data, Rlimit { current: Some(most), maximum: Some(most) })?;
+    Ok(())
+}
+
+impl AgentProcess {
+    /// What is known of a load process that does not answer any more.
+    fn lost(&self, error: &FrameError) -> Failure {
+        // Its stream closes a moment before it has ended.
+        if self.child.ends_within(ENDS_WITHIN).is_ok_and(|ended| ended == HasEnded::No) {
+            return load_failed(error);
+        }
+        match (self.child.try_wait(), self.limit) {
+            // Rust's programs abort where there is no memory.
+            (Ok(Some(Ended::Signalled(ABORTED))), Some(limit)) => {
+                load_failed(format!("it aborted, as it does at its limit of {limit} of memory"))
+            }
+            (Ok(Some(ended)), _) => load_failed(format!("it ended with code {}", ended.code())),
+            _ => load_failed(error),
+        }
+    }
+}
+
+/// A process whose stream is closed has ended by then.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// SIGABRT.
+const ABORTED: i32 = Signal::ABORT.as_raw();
 
 impl LoadProcess for AgentProcess {
     fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure> {
+        self.limit = memory_limit(job);
+        if let Some(limit) = self.limit {
+            limit_memory(&self.child, limit).map_err(load_failed)?;
+        }
         self.session.send(&Request::PrepareLoad(Box::new(job.clone()))).map_err(load_failed)
     }
 
@@ -101,7 +181,7 @@ impl LoadProcess for AgentProcess {
             Ok(Reply::Failed { message, remedy }) => Ok(Some(LoadEvent::Failed { message, remedy })),
             Ok(other) => Err(load_failed(format!("unexpected answer {other:?}"))),
             Err(FrameError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(load_failed(error)),
+            Err(error) => Err(self.lost(&error)),
         }
     }
 
@@ -123,5 +203,86 @@ impl Drop for AgentProcess {
         // Its work is over; one that has ended already is what is wanted.
         let _ = self.child.signal(Signal::KILL);
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, net::Ipv4Addr, process::Command};
+    use tilemark_plan::{
+        plan::Demand,
+        workload::{CommandParameters, WebParameters},
+    };
+    use tilemark_units::Span;
+
+    fn job(work: Work, connections: u32) -> LoadJob {
+        let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
+        let stream = Stream { connections, ..Stream::new(0, nowhere, Demand::Closed, work) };
+        let (warmup, length) = (Span::default(), Span::from_seconds(10));
+        LoadJob { streams: vec![stream], processors: Vec::new(), warmup, length }
+    }
+
+    #[test]
+    fn a_load_has_more_memory_the_more_it_sends_and_a_users_program_as_much_as_it_likes() {
+        let web = |connections| memory_limit(&job(Work::Web(WebParameters::default()), connections)).unwrap();
+        assert!(web(1) >= Bytes::from_gib(2) && web(1000) > web(1));
+        assert_eq!(memory_limit(&job(Work::Command(CommandParameters::default()), 1)), None);
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+    const PASSWORD: &str = "TILEMARK_TEST_PASSWORD";
+
+    #[test]
+    fn a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit() {
+        let name = "pass::load_process::tests::a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit";
+        let Some(agent) = std::env::var_os("TILEMARK_TEST_AGENT") else {
+            return crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
+        };
+        if std::env::var_os(PASSWORD).is_none() {
+            // Once more, in an environment with a password.
+            let itself = std::env::current_exe().unwrap();
+            let ended =
+                Command::new(itself).args([name, "--exact"]).env(PASSWORD, "secret").output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            return;
+        }
+        let agent = fs::read(agent).unwrap();
+        let alone = AgentProcess::start(&agent).unwrap();
+        let environment = fs::read_to_string(format!("/proc/{}/environ", alone.child.pid())).unwrap();
+        assert_eq!(environment, "");
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = AgentProcess::start_in(&agent, folder.path(), LoadPower::Priority).unwrap();
+        let pid = process.child.pid();
+        let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+        assert_eq!(of("environ"), format!("TMPDIR={}\0", folder.path().display()));
+        let status = || of("status");
+        let field = |key: &str| {
+            let status = status();
+            status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim().to_owned()
+        };
+        if Walls::of_load().unwrap().is_some() {
+            let priority = 1 << 23;
+            assert_eq!(u64::from_str_radix(&field("CapEff:"), 16).unwrap() & !priority, 0);
+            assert_eq!(field("NoNewPrivs:"), "1");
+        }
+        let web = |connections| job(Work::Web(WebParameters::default()), connections);
+        process.prepare(&web(1)).unwrap();
+        let limit = memory_limit(&web(1)).unwrap().get();
+        let limits = of("limits");
+        let line = limits.lines().find(|line| line.starts_with("Max data size")).unwrap();
+        assert!(line.contains(&format!(" {limit} ")), "{line}");
+        while !matches!(process.next(TIMEOUT).unwrap(), Some(LoadEvent::Failed { .. })) {}
+        // A little more than it has by now, which is enough for a thread and not for so many connections.
+        let has: u64 = field("VmData:").trim_end_matches(" kB").parse().unwrap();
+        limit_memory(&process.child, Bytes::from_kib(has + (3 << 10))).unwrap();
+        process.session.send(&Request::PrepareLoad(Box::new(web(20_000)))).unwrap();
+        let failure = loop {
+            match process.next(TIMEOUT) {
+                Ok(event) => assert!(!matches!(event, Some(LoadEvent::Failed { .. })), "{event:?}"),
+                Err(failure) => break failure,
+            }
+        };
+        assert!(failure.causes[0].starts_with("it aborted, as it does at its limit of 2"), "{failure:?}");
     }
 }

@@ -124,7 +124,7 @@ impl<W: World> OnePass<'_, W> {
         let AllReady { mut guests, ready_s, seconds_to_ready } = all_ready;
 
         self.progress(format!("{what}: under load"));
-        let load = world.load_process()?;
+        let load = world.load_process(point)?;
         let began_unix_ms = unix_ms();
         let Some(mut under_load) = self.under_load(backend, &mut guests, load, &settings)? else {
             started.stop()?;

@@ -11,7 +11,7 @@ use crate::{
     pass::hooks::HookRunner,
     pass::host_hands::HostHands,
     pass::host_settings::Hands,
-    pass::load_process::{AgentProcess, LoadProcess, load_failed},
+    pass::load_process::{AgentProcess, LoadPower, LoadProcess, load_failed},
     pass::world::World,
     program::{Program, sha256},
 };
@@ -35,8 +35,9 @@ use tilemark_host::{
 use tilemark_image::FileName;
 use tilemark_plan::{
     own_bridge::OwnBridge,
-    plan::{self, Point},
+    plan::{self, LoadPlan, Point},
     scenario::{QemuWishes, Role},
+    workload::Work,
 };
 use tilemark_record::sha256_of;
 use tilemark_sys::files::make_private_folder;
@@ -265,10 +266,11 @@ impl World for RealWorld<'_> {
         }
     }
 
-    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure> {
-        let process =
-            AgentProcess::start_in(self.program.agent, &self.folders.memory()).map_err(load_failed)?;
-        Ok(Box::new(process))
+    fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure> {
+        let is_program = |load: &LoadPlan| load.runs_in().is_none() && matches!(load.work, Work::Command(_));
+        let power = if point.loads.iter().any(is_program) { LoadPower::All } else { LoadPower::Priority };
+        let process = AgentProcess::start_in(self.program.agent, &self.folders.memory(), power);
+        Ok(Box::new(process.map_err(load_failed)?))
     }
 
     fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<Duration, Failure> {

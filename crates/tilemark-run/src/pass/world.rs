@@ -20,7 +20,7 @@ pub(crate) trait World {
     /// The way for the guests of a point to exist.
     fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure>;
     /// A fresh load process.
-    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure>;
+    fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure>;
     /// Memory that could be had now.
     fn memory_available(&self) -> Option<Bytes>;
     /// Free space where data disks and the record are.

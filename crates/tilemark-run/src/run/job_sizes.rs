@@ -4,7 +4,7 @@ use crate::{
     failure::{Failure, FailureCode},
     pass::{
         load_alone::{End, run_alone},
-        load_process::{AgentProcess, load_failed},
+        load_process::{AgentProcess, LoadPower, load_failed},
     },
     program::Program,
     progress::Listener,
@@ -139,7 +139,8 @@ fn measure(program: &Program, kinds: Vec<JobKind>) -> Result<BTreeMap<JobKind, f
         length: LENGTH,
     };
     // A disk's own time is no processor's.
-    let process = AgentProcess::start_in(program.agent, &folder_in_memory()).map_err(load_failed)?;
+    let process =
+        AgentProcess::start_in(program.agent, &folder_in_memory(), LoadPower::All).map_err(load_failed)?;
     let (reports, end) = run_alone(process, &job)?;
     if end == End::Interrupted {
         let message = "ended before the first guest was started";
