@@ -91,6 +91,10 @@ perl -e '
         "pair of vsock" => [53, 40, 1, 0, 0], "pair of TIPC" => [53, 30, 1, 0, 0],
         "clone with a user namespace" => [56, 0x10000000 | 17, 0, 0, 0, 0],
         "socket of vsock" => [41, 40, 1, 0], "socket of CAN" => [41, 29, 3, 1], "socket of TIPC" => [41, 30, 1, 0], "socket of the kernel ciphers" => [41, 38, 5, 0], "raw socket" => [41, 17, 3, 0],
+        "socket of SCTP" => [41, 2, 5, 132], "socket of SCTP over IPv6" => [41, 10, 1, 132], "socket of DCCP" => [41, 2, 6, 33],
+        "socket of DCCP by its type" => [41, 2, 6, 0], "socket of L2TP" => [41, 2, 2, 115], "socket of SMC" => [41, 2, 1, 256],
+        "netlink of sockets" => [41, 16, 3, 4], "netlink of net filters" => [41, 16, 3, 12], "netlink by name" => [41, 16, 3, 16],
+        "module of virtual networks" => [16, 0, 0x8983, 0], "module of bridges" => [16, 0, 0x8940, 0],
     );
     for my $name (sort keys %calls) {
         my ($number, @arguments) = @{$calls{$name}};
@@ -101,6 +105,10 @@ perl -e '
     }
     print "all calls tried\n";
 '
+# A line discipline of a terminal of its own makes the host load its module, such as that of PPP.
+perl -e 'open(my $own, "+<", "/dev/ptmx") or exit 1; exit(!ioctl($own, 0x5423, my $number = pack("i", 3)) && $! == 1 ? 1 : 0)' &&
+    reached "line discipline of a terminal"
+
 grep -q '^NoNewPrivs:.*1' /proc/self/status || reached "new privileges"
 grep -q '^Seccomp:.*2' /proc/self/status || reached "all system calls"
 # 4fb: the eight of services.

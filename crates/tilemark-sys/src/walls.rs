@@ -105,6 +105,21 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 /// unbinds it with its last user, and it would outlive the run.
 const LOOPS: (u64, u64) = (0xff00, 0x4c00);
 
+/// Requests for which the kernel loads a module of the host without a look at any capability (asm-generic/ioctls.h, linux/sockios.h:
+/// TIOCSETD, SIOCGIFBR, SIOCSIFBR, SIOCGIFVLAN, SIOCSIFVLAN, SIOCBRADDBR, SIOCBRDELBR, SIOCBRADDIF, SIOCBRDELIF).
+const LOADING: [u64; 9] = [0x5423, 0x8940, 0x8941, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3];
+
+/// Protocols of IPv4 and IPv6 that services use: whatever the type has, TCP, UDP, and echo requests of either. For others the kernel
+/// loads a module of the host (SCTP, DCCP, L2TP, SMC). Go's listeners ask for multipath TCP first, and do with TCP.
+const PROTOCOLS: [libc::c_int; 5] =
+    [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
+
+/// Bits of a socket's type that streams (1), datagrams (2) and raw sockets (3) do not have: DCCP is found by its type too.
+const OTHER_TYPES: [u64; 2] = [4, 8];
+
+/// Protocols of netlink: routes and addresses, which C libraries read, and the audit, to which PAM reports logins. `ss` does without its own.
+const NETLINKS: [libc::c_int; 2] = [libc::NETLINK_ROUTE, libc::NETLINK_AUDIT];
+
 /// The kinds of sockets that services use. Others know no network namespace (vsock), or make the host load a module.
 const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
@@ -230,8 +245,32 @@ fn is_set(flag: libc::c_int) -> Condition {
     (Is::MaskedEq(flag), flag)
 }
 
-fn is_not_kind(kind: libc::c_int) -> Condition {
-    (Is::Ne, u64::from(kind.unsigned_abs()))
+/// An argument of a call, by its place.
+fn argument(place: u8, (is, value): Condition) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(place, Width::Dword, is, value)
+}
+
+/// That an argument is none of these.
+fn is_none_of(place: u8, values: &[libc::c_int]) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+    values.iter().map(|value| argument(place, (Is::Ne, u64::from(value.unsigned_abs())))).collect()
+}
+
+/// Sockets that are denied: of other kinds than these, and of protocols that make the host load a module.
+fn other_sockets(kinds: &[libc::c_int]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let is_kind = |kind: libc::c_int| argument(0, (Is::Eq, u64::from(kind.unsigned_abs())));
+    let of_kind = |kind, mut also: Vec<SeccompCondition>| {
+        also.push(is_kind(kind)?);
+        SeccompRule::new(also)
+    };
+    let mut rules =
+        vec![SeccompRule::new(is_none_of(0, kinds)?)?, of_kind(libc::AF_NETLINK, is_none_of(2, &NETLINKS)?)?];
+    for kind in [libc::AF_INET, libc::AF_INET6] {
+        rules.push(of_kind(kind, is_none_of(2, &PROTOCOLS)?)?);
+        for bit in OTHER_TYPES {
+            rules.push(of_kind(kind, vec![argument(1, (Is::MaskedEq(bit), bit))?])?);
+        }
+    }
+    Ok(rules)
 }
 
 /// What is denied to all, clone with such flags, sockets of other kinds than these, further calls, and all of x32. One program: each
@@ -241,20 +280,17 @@ fn denied(
     sockets: &[libc::c_int],
     further: &[libc::c_long],
 ) -> Result<BpfProgram, WallsError> {
-    let of = |(is, value)| SeccompCondition::new(0, Width::Dword, is, value);
-    let any = clones.into_iter().map(|condition| SeccompRule::new(vec![of(condition)?]));
-    let none_of: Result<Vec<SeccompCondition>, _> =
-        sockets.iter().copied().map(is_not_kind).map(of).collect();
+    let any_of = |place, conditions: Vec<Condition>| -> Result<Vec<SeccompRule>, _> {
+        let rules =
+            conditions.into_iter().map(|condition| SeccompRule::new(vec![argument(place, condition)?]));
+        rules.collect()
+    };
     let mut rules: Rules = DENIED.iter().chain(further).map(|&call| (call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone, any.collect::<Result<_, _>>()?);
-    let other_kinds = vec![SeccompRule::new(none_of?)?];
-    rules.insert(libc::SYS_socket, other_kinds.clone());
-    rules.insert(libc::SYS_socketpair, other_kinds);
-    let typing = TYPING.map(|request| SeccompCondition::new(1, Width::Dword, Is::Eq, request));
-    let loops = SeccompCondition::new(1, Width::Dword, Is::MaskedEq(LOOPS.0), LOOPS.1);
-    let requests = typing.into_iter().chain([loops]);
-    let requests = requests.map(|condition| SeccompRule::new(vec![condition?]));
-    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_clone, any_of(0, clones)?);
+    rules.insert(libc::SYS_socket, other_sockets(sockets)?);
+    rules.insert(libc::SYS_socketpair, other_sockets(sockets)?);
+    let requests = TYPING.into_iter().chain(LOADING).map(|request| (Is::Eq, request));
+    rules.insert(libc::SYS_ioctl, any_of(1, requests.chain([(Is::MaskedEq(LOOPS.0), LOOPS.1)]).collect())?);
     let program = program(rules, libc::EPERM)?;
     #[cfg(target_arch = "x86_64")]
     let program = without_x32().into_iter().chain(program).collect();
@@ -348,6 +384,44 @@ mod tests {
     fn nobody_behind_walls_makes_a_pair_of_sockets_of_another_kind() {
         // TIPC, whose module the host would load, and vsock; elsewhere the answer is that there is no such kind or no such pair.
         denied_to_all(&["53, 30, 1, 0, my $pair = \"x\" x 8", "53, 40, 1, 0, my $pair = \"x\" x 8"]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn nobody_behind_walls_makes_the_host_load_a_module() {
+        denied_to_all(&[
+            // SCTP, DCCP by protocol and by type, L2TP, SMC, multipath TCP; SCTP of IPv6 that is closed at exec; a pair.
+            "41, 2, 5, 132",
+            "41, 2, 1, 132",
+            "41, 2, 6, 33",
+            "41, 2, 6, 0",
+            "41, 2, 2, 115",
+            "41, 2, 1, 256",
+            "41, 2, 1, 262",
+            "41, 10, 1 | 0x80000, 132",
+            "41, 10, 6 | 0x80000, 0",
+            "53, 2, 5, 132, my $pair = \"x\" x 8",
+            // Netlink of sockets, net filters and families by name.
+            "41, 16, 3, 4",
+            "41, 16, 3, 12",
+            "41, 16, 3, 16",
+            // A line discipline of a terminal; the module of virtual networks.
+            "16, 0, 0x5423, my $number = pack(\"i\", 3)",
+            "16, 0, 0x8983, my $request = \"x\" x 64",
+        ]);
+    }
+
+    #[test]
+    fn a_service_makes_the_sockets_that_services_use() {
+        // TCP and UDP of both families, by name and not; the way to routes, and to the audit.
+        let kinds = "[2, 1, 0], [2, 1, 6], [2, 2, 17], [2, 2, 0], [10, 1 | 0x80800, 6], [10, 2, 17], [1, 5, 0], [16, 3, 0], [16, 3, 9]";
+        // Where the kernel has no IPv6 or no audit: EAFNOSUPPORT, EPROTONOSUPPORT. The wall says EPERM.
+        let script = format!(
+            "exec perl -MSocket -e 'for ({kinds}) {{ socket(my $made, $_->[0], $_->[1], $_->[2]) or $! != 1 or exit 8 }} exit 7'"
+        );
+        if let Some(ended) = behind(Walls::of_services().unwrap(), &script) {
+            assert_eq!(ended, Ended::Exited(7));
+        }
     }
 
     #[test]
