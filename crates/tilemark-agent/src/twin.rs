@@ -122,8 +122,7 @@ fn prepare_root(
 /// Leaves the host's /dev/null, which came as the input, and whatever else the host left open: through a descriptor the mode and owner of a
 /// device could be changed on the host.
 fn own_input() -> Result<(), AgentError> {
-    // Before Linux 5.11 there is no such call; the host's programs close what is theirs too.
-    let _ = keep_from_children();
+    keep_from_children().map_err(step("keep the host's descriptors from its services"))?;
     let own = File::open("/dev/null").map_err(step("open /dev/null"))?;
     dup2_stdin(own).map_err(step("take its own /dev/null as input"))
 }

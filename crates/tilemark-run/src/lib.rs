@@ -58,7 +58,7 @@ use tilemark_sys::files::{set_common_umask, tighten_umask};
 /// Does the work of a process that this program started of itself; `None` when a user started it. To be called first of all: from
 /// here on no child gets a descriptor that whoever started this program left open.
 pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
-    // On kernels before 5.11 this does nothing.
+    // It fails only where there is no /proc, without which nothing else works either.
     let _ = tilemark_sys::descriptor::keep_from_children();
     tilemark_sys::limits::report_large_files();
     let is_internal = arguments

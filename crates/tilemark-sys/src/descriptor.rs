@@ -1,5 +1,6 @@
 //! A second descriptor of a socket that a library keeps for itself, and descriptors that no child shall have.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -22,12 +23,26 @@ pub fn duplicate(owner: &impl AsRawFd) -> io::Result<OwnedFd> {
 /// started this process may have left locks and pipes open. To be called first of all.
 ///
 /// # Errors
-/// What the kernel answered; before Linux 5.11 EINVAL.
+/// What the kernel answered, where neither way works.
 pub fn keep_from_children() -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_CLOEXEC;
     // SAFETY: this call touches no memory of ours; closed at exec, a descriptor stays valid in this process.
     let answer = unsafe { libc::syscall(libc::SYS_close_range, FIRST_OF_CALLER, libc::c_uint::MAX, flags) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // Before Linux 5.11 there is no such flag, before 5.9 no such call, and a filter of a container may deny it.
+    if answer == 0 { Ok(()) } else { keep_each_from_children() }
+}
+
+/// The same, one by one.
+fn keep_each_from_children() -> io::Result<()> {
+    // All numbers are read before one is changed: the folder has a descriptor too.
+    let names = fs::read_dir("/proc/self/fd")?.map(|entry| Ok(entry?.file_name()));
+    let names: io::Result<Vec<_>> = names.collect();
+    let numbers = names?.into_iter().filter_map(|name| name.to_str()?.parse::<libc::c_int>().ok());
+    for number in numbers.filter(|number| number.unsigned_abs() >= FIRST_OF_CALLER) {
+        // SAFETY: this call touches no memory of ours; one that was closed meanwhile is refused, which is what is wanted.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    Ok(())
 }
 
 /// 0, 1 and 2 are the standard streams.
@@ -42,12 +57,14 @@ mod tests {
 
     #[test]
     fn a_program_gets_no_descriptor_that_its_starter_inherited() {
-        let file = std::fs::File::open("/dev/null").unwrap();
-        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
-        keep_from_children().unwrap();
-        let flags = rustix::io::fcntl_getfd(&file).unwrap();
-        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
-        assert!(rustix::io::fcntl_getfd(std::io::stderr()).unwrap().is_empty());
+        for keep in [keep_from_children, keep_each_from_children] {
+            let file = std::fs::File::open("/dev/null").unwrap();
+            rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+            keep().unwrap();
+            let flags = rustix::io::fcntl_getfd(&file).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+            assert!(rustix::io::fcntl_getfd(std::io::stderr()).unwrap().is_empty());
+        }
     }
 
     #[test]
