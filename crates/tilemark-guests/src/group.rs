@@ -7,6 +7,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
+use tilemark_plan::place::ranges;
 use tilemark_units::Bytes;
 
 /// What a guest's group may use.
@@ -18,6 +19,8 @@ pub(crate) struct Limits {
     pub(crate) swap: Bytes,
     /// Processes and threads.
     pub(crate) processes: u64,
+    /// The host's processors; all where it is empty.
+    pub(crate) processors: Vec<u32>,
 }
 
 /// The group of one guest. Dropping it removes it: its processes have ended by then. What is left is removed with the run's.
@@ -42,6 +45,9 @@ impl OwnGroup {
     fn limit(&self, run: &Path, limits: &Limits) -> Result<(), GuestError> {
         if hands_on(run, "pids") {
             set(&self.0.join("pids.max"), &limits.processes.to_string())?;
+        }
+        if hands_on(run, "cpuset") && !limits.processors.is_empty() {
+            set(&self.0.join("cpuset.cpus"), &ranges(&limits.processors))?;
         }
         let Some(memory) = limits.memory.filter(|_| hands_on(run, "memory")) else { return Ok(()) };
         set(&self.0.join("memory.max"), &memory.get().to_string())?;
@@ -121,7 +127,7 @@ mod tests {
 
     fn limits() -> Limits {
         let (memory, swap) = (Some(Bytes::from_mib(1)), Bytes::from_mib(2));
-        Limits { memory, swap, processes: 3 }
+        Limits { memory, swap, processes: 3, processors: vec![2, 3, 5] }
     }
 
     #[test]
@@ -136,9 +142,10 @@ mod tests {
         for (handed_on, files, wanted) in [
             ("pids\n", &["pids.max"][..], &["3"][..]),
             ("memory\n", &["memory.max", "memory.swap.max"], &["1048576", "2097152"]),
+            ("cpuset\n", &["cpuset.cpus"], &["2-3,5"]),
             ("cpu\n", &[], &[]),
         ] {
-            let (_tree, run) = played("cpu memory pids\n", handed_on);
+            let (_tree, run) = played("cpu cpuset memory pids\n", handed_on);
             assert_eq!(written(&run, "web", &limits(), files), wanted, "{handed_on}");
         }
         assert!(OwnGroup::create(None, "web", &limits()).unwrap().is_none());

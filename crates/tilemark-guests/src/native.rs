@@ -205,9 +205,12 @@ struct Spawned {
 }
 
 /// The group counts a twin's processor time whatever processes come and go. A twin at its limit reclaims or ends as a guest does, and
-/// is not swapped out.
+/// is not swapped out. Where the host has the controller, its group keeps it on its processors; else it could leave them
+/// (`place_watch.rs` of `tilemark-run` reads where it may run).
 fn limits(plan: &GuestPlan) -> Limits {
-    Limits { memory: Some(plan.memory), swap: Bytes::default(), processes: PROCESSES_MAX }
+    let mut processors = plan.processors.clone();
+    processors.sort_unstable();
+    Limits { memory: Some(plan.memory), swap: Bytes::default(), processes: PROCESSES_MAX, processors }
 }
 
 /// Why twins have no memory limit, in a sentence; `None` where they have one.
@@ -409,6 +412,13 @@ mod tests {
     fn a_twin_may_have_so_many_processes() {
         let (_tree, run) = played("pids\n", "pids\n");
         assert_eq!(written(&run, "tile-001-web", &limits(&guest(0, Role::Web)), &["pids.max"]), ["16384"]);
+    }
+
+    #[test]
+    fn a_twin_cannot_leave_its_processors_where_the_host_has_the_controller() {
+        let (_tree, run) = played("cpuset\n", "cpuset\n");
+        let plan = GuestPlan { processors: vec![5, 4], ..guest(0, Role::Web) };
+        assert_eq!(written(&run, "tile-001-web", &limits(&plan), &["cpuset.cpus"]), ["4-5"]);
     }
 
     #[test]

@@ -143,7 +143,8 @@ pub(super) fn limits(settings: &QemuSettings, plan: &GuestPlan) -> Limits {
     // The author of a scenario may add memory by arguments of his own.
     let is_known = !settings.more.iter().any(|argument| argument.contains("memory-backend"));
     let processes = THREADS + THREADS_OF_DISK * plan.disks.len() as u64 + THREADS_OF_PROCESSOR * vcpus;
-    Limits { memory: is_known.then_some(all), swap: all, processes }
+    // Its threads are put on their processors one by one. A group's would hold the kernel's threads for its network too.
+    Limits { memory: is_known.then_some(all), swap: all, processes, processors: Vec::new() }
 }
 
 /// QEMU itself, with its firmware and the buffers of its devices, and files that it reads through the host's cache, which the kernel takes back first.

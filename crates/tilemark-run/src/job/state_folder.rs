@@ -104,8 +104,9 @@ const GROUP: &str = "tilemark.";
 /// The group of all processes but the twins, below the run's own: a group that gives controllers to those below it may
 /// hold no process itself (cgroup-v2.rst, "No Internal Process Constraint"). No guest is called so.
 const ENGINE: &str = "engine";
-/// The controller that limits how many processes a twin may have. It is used where the tree gives it already, as systemd does.
-const PROCESSES: &str = "pids";
+/// Controllers that limit how many processes a guest may have, and keep a twin on its processors. They are used where the tree gives them
+/// already, as systemd does with the first.
+const USED: [&str; 2] = ["pids", "cpuset"];
 
 impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
@@ -184,7 +185,9 @@ impl StateFolder {
             }
         }
         let _ = group.enable(&[limit]);
-        let _ = group.enable(&[PROCESSES]);
+        for controller in USED {
+            let _ = group.enable(&[controller]);
+        }
         let _ = group.create_child(ENGINE);
         Ok(())
     }
@@ -517,15 +520,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_hands_on_the_limit_of_processes_where_its_tree_gives_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let tree = played(folder.path(), "pids\n");
-        let group = played(&folder.path().join("tilemark.run-1"), "pids\n");
-        StateFolder::at(&folder.path().join("state")).hand_on(MEMORY, &tree, &group).unwrap();
-        assert_eq!(
-            (tree.enabled().unwrap(), group.enabled().unwrap()),
-            (Vec::new(), vec!["+pids".to_owned()])
-        );
+    fn a_run_hands_on_what_limits_processes_and_processors_where_its_tree_gives_it() {
+        for controller in ["pids", "cpuset"] {
+            let folder = tempfile::tempdir().unwrap();
+            let tree = played(folder.path(), controller);
+            let group = played(&folder.path().join("tilemark.run-1"), controller);
+            StateFolder::at(&folder.path().join("state")).hand_on(MEMORY, &tree, &group).unwrap();
+            assert_eq!(tree.enabled().unwrap(), Vec::<String>::new());
+            assert_eq!(group.enabled().unwrap(), [format!("+{controller}")]);
+        }
     }
 
     #[test]

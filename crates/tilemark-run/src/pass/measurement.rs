@@ -100,7 +100,7 @@ impl Measurement<'_> {
         let (sender, messages) = mpsc::channel();
         let (going_on, over) = mpsc::channel();
         let disks = DiskCounts::of(self.backend, self.point, &ids);
-        let (place, ran) = (OnceLock::new(), OnceLock::new());
+        let (place, strayed, ran) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (measuring, hears) = mpsc::channel();
         let measured = thread::scope(|scope| {
             let mut line = StartLine::default();
@@ -108,7 +108,7 @@ impl Measurement<'_> {
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
             self.client_loads(scope, clients, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
-            let halfway = self.places(scope, ids, &place);
+            let halfway = self.places(scope, ids, &place, &strayed);
             self.run_hooks(scope, ids, hears, &ran);
             let watch_from = move |begins: Instant| {
                 let times = self.times_from(begins);
@@ -137,7 +137,10 @@ impl Measurement<'_> {
         disks.read();
         let (disks, place) = (disks.into_counts(), place.into_inner());
         let hooks = ran.into_inner().unwrap_or_default();
-        Ok(measured.map(|measured| MeasuredPass { disks, place, hooks, ..measured }))
+        Ok(measured.map(|mut measured| {
+            measured.lost.extend(strayed.into_inner().unwrap_or_default());
+            MeasuredPass { disks, place, hooks, ..measured }
+        }))
     }
 
     /// Reads where guests are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
@@ -147,12 +150,21 @@ impl Measurement<'_> {
         scope: &'scope Scope<'scope, '_>,
         ids: &'scope [GuestId],
         place: &'scope OnceLock<PlaceFigures>,
+        strayed: &'scope OnceLock<Vec<Incident>>,
     ) -> Halfway {
         let (halfway, hears) = Halfway::of(self.times_from(Instant::now()).seconds);
-        if place_watch::is_wanted(self.plan) {
+        let is_wanted = place_watch::is_wanted(self.plan);
+        let is_native = self.point.backend == plan::Backend::Native;
+        if is_wanted || is_native {
             scope.spawn(move || {
                 // The other end goes where the measurement ends before.
-                if hears.recv().is_ok() {
+                if hears.recv().is_err() {
+                    return;
+                }
+                if is_native {
+                    let _ = strayed.set(place_watch::strayed(self.backend, self.point, ids));
+                }
+                if is_wanted {
                     let _ = place.set(place_watch::read(self.backend, self.point, ids));
                 }
             });

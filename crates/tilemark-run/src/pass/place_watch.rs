@@ -1,13 +1,13 @@
 //! Where the kernel has guests, read once about in the middle of a measurement and compared with the plan.
 //!
 //! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of each
-//! process. Plans that put no guest in a place do without. Where one side of a comparison is placed, the other one is read as well, so
+//! process. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison is placed, the other one is read as well, so
 //! that both are disturbed alike.
 
 use crate::job::{host_pids, keeper::host_proc};
 use std::{
     cell::Cell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::mpsc::{self, Receiver, Sender},
     time::Instant,
@@ -18,7 +18,11 @@ use tilemark_plan::{
     place::{GuestPlace, is_placed, ranges},
     plan::{self, GuestPlan, Plan, Point},
 };
-use tilemark_record::placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures};
+use tilemark_record::{
+    placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures},
+    summary::{Incident, IncidentKind},
+};
+use tilemark_units::counted;
 
 /// Threads of a guest that are listed one by one though they are in their place.
 const THREADS_LISTED: usize = 64;
@@ -69,6 +73,38 @@ pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Pla
     };
     let guests = point.guests.iter().zip(processes).map(guest).collect();
     PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests }
+}
+
+/// Twins that may run beside their own processors. The host's kernel lets any program choose others, and where it has no controller that
+/// keeps a twin on its own, a hostile image could take those of the load. One that uses fewer is fine.
+pub(crate) fn strayed(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Vec<Incident> {
+    let processes = backend.all_processes(ids);
+    let twins = point.guests.iter().zip(processes);
+    twins.filter_map(|(plan, pids)| strayed_twin(plan, &pids)).collect()
+}
+
+fn strayed_twin(plan: &GuestPlan, pids: &[u32]) -> Option<Incident> {
+    if plan.processors.is_empty() {
+        return None;
+    }
+    let threads: Vec<ThreadPlace> = pids.iter().flat_map(|pid| threads_of(*pid)).flatten().collect();
+    let beside = |thread: &ThreadPlace| {
+        thread.allowed.iter().copied().filter(|id| !plan.processors.contains(id)).collect::<Vec<_>>()
+    };
+    let strayed: Vec<Vec<u32>> = threads.iter().map(beside).filter(|others| !others.is_empty()).collect();
+    let sorted =
+        |ids: &[u32]| ranges(&ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+    (!strayed.is_empty()).then(|| Incident {
+        kind: IncidentKind::Unproven,
+        what: format!(
+            "{} of its {} could run on processors {}, which are not its own ({}): it may have slowed the load and others",
+            strayed.len(),
+            counted(threads.len() as u64, "thread"),
+            sorted(&strayed.concat()),
+            sorted(&plan.processors),
+        ),
+        guest: Some(plan.name.clone()),
+    })
 }
 
 /// Threads of the kernel that work for these processes, by their numbers on the host.
@@ -237,6 +273,21 @@ mod tests {
             None,
         );
         assert_eq!((found.threads_elsewhere, &*found.threads[0].planned), (0, "2-3"));
+    }
+
+    #[test]
+    fn a_twin_whose_threads_may_run_elsewhere_is_named_and_one_on_fewer_processors_is_not() {
+        let own = std::process::id();
+        let allowed = threads_of(own).unwrap().iter().flat_map(|thread| thread.allowed.clone()).collect();
+        let more = GuestPlan { processors: allowed, ..placed() };
+        let more = GuestPlan { processors: [more.processors, vec![4000]].concat(), ..placed() };
+        assert_eq!(strayed_twin(&more, &[own]), None);
+        assert_eq!(strayed_twin(&GuestPlan { processors: Vec::new(), ..placed() }, &[own]), None);
+        let elsewhere = GuestPlan { processors: vec![4000], ..placed() };
+        assert_eq!(strayed_twin(&elsewhere, &[]), None);
+        let found = strayed_twin(&elsewhere, &[own]).unwrap();
+        assert_eq!((found.kind, found.guest.as_ref()), (IncidentKind::Unproven, Some(&elsewhere.name)));
+        assert!(found.what.contains("which are not its own (4000)"), "{}", found.what);
     }
 
     #[test]

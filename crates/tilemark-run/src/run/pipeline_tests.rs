@@ -495,6 +495,29 @@ fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
     }
 }
 
+#[test]
+fn a_twin_that_may_leave_its_processors_is_named_and_its_repeat_is_discarded() {
+    for processors in [vec![4000], Vec::new()] {
+        let mut guests = Guests::of(FakeBackend::new(Backend::Native));
+        guests.has_processes = true;
+        let mut plan = plan();
+        plan.points.iter_mut().flat_map(|point| &mut point.guests).for_each(|guest| {
+            guest.processors.clone_from(&processors);
+        });
+        let ran = run(&plan, &quick().with(guests), &no_stop());
+        ran.outcome.as_ref().unwrap();
+        let repeats = ran.repeats();
+        for repeat in &repeats {
+            let guests = ran.plan().points[repeat.point].guests.len();
+            assert_eq!(repeat.incidents.len(), if processors.is_empty() { 0 } else { guests });
+            assert!(repeat.incidents.iter().all(|incident| incident.what.contains("not its own (4000)")));
+        }
+        let judged = judge::judge(&ran.plan(), &repeats);
+        let discarded = judged.points.iter().map(|point| point.repeats_voided.len()).sum::<usize>();
+        assert_eq!(discarded, if processors.is_empty() { 0 } else { repeats.len() });
+    }
+}
+
 /// Guests of 100 MiB each on a host that has so much less after each pass.
 fn with_memory(backend: Backend, fell: Bytes) -> Ran {
     let mut guests = Guests::of(FakeBackend::new(backend));
