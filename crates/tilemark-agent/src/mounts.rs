@@ -12,7 +12,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::fs::symlink,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// One file system to mount.
@@ -162,15 +162,16 @@ pub(crate) fn refuse_detours(root: &Path) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// In a twin: /dev, /proc and /sys cannot be written any more, and [`COVERED`] is covered. To be called in its root.
+/// In a twin: /dev, /proc and /sys cannot be written any more, and [`COVERED`] and the host's PCI devices are covered. To be called in its root.
 pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
-    for path in COVERED.map(Path::new).into_iter().filter(|path| path.exists()) {
+    let covered = COVERED.map(PathBuf::from).into_iter().chain(pci_folders(Path::new("/sys")));
+    for path in covered.filter(|path| path.exists()) {
         if path.is_dir() {
             let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
-            Mounted { source: "tmpfs", target: path, kind: "tmpfs", flags, options: "size=0,mode=755" }
+            Mounted { source: "tmpfs", target: &path, kind: "tmpfs", flags, options: "size=0,mode=755" }
                 .mount()?;
         } else {
-            mount_bind("/dev/null", path).map_err(step(format!("cover {}", path.display())))?;
+            mount_bind("/dev/null", &path).map_err(step(format!("cover {}", path.display())))?;
         }
     }
     for (folder, also) in
@@ -180,6 +181,14 @@ pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
         mount_remount(folder, flags, "").map_err(step(format!("close {folder}")))?;
     }
     Ok(())
+}
+
+/// The host's PCI devices: each bus, and the list of all. User 0 may map the registers and the memory of a device.
+fn pci_folders(sys: &Path) -> Vec<PathBuf> {
+    let buses = fs::read_dir(sys.join("devices")).into_iter().flatten().flatten();
+    let is_bus =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"pci"));
+    buses.map(|entry| entry.path()).filter(is_bus).chain([sys.join("bus/pci")]).collect()
 }
 
 /// The links that udev would make.
@@ -227,6 +236,20 @@ mod tests {
             assert_eq!(["run", "tmp", "dev/shm"].map(mode), [0o755, 0o1777, 0o1777]);
         };
         std::thread::scope(|scope| scope.spawn(in_own_mounts).join()).unwrap();
+    }
+
+    #[test]
+    fn every_bus_of_pci_devices_is_covered() {
+        let sys = tempfile::tempdir().unwrap();
+        for folder in ["devices/pci0000:00", "devices/pci0000:80", "devices/virtual", "bus/pci"] {
+            fs::create_dir_all(sys.path().join(folder)).unwrap();
+        }
+        let mut found = pci_folders(sys.path());
+        found.sort();
+        assert_eq!(
+            found,
+            ["bus/pci", "devices/pci0000:00", "devices/pci0000:80"].map(|folder| sys.path().join(folder))
+        );
     }
 
     #[test]

@@ -108,6 +108,10 @@ perl -e '
 # A line discipline of a terminal of its own makes the host load its module, such as that of PPP.
 perl -e 'open(my $own, "+<", "/dev/ptmx") or exit 1; exit(!ioctl($own, 0x5423, my $number = pack("i", 3)) && $! == 1 ? 1 : 0)' &&
     reached "line discipline of a terminal"
+# Registers and memory of the host's PCI devices.
+for file in /sys/bus/pci/devices/*/resource* /sys/bus/pci/devices/*/config /sys/devices/pci*/*/resource* /sys/devices/pci*/*/config; do
+    works "PCI device $file" test -e "$file"
+done
 
 grep -q '^NoNewPrivs:.*1' /proc/self/status || reached "new privileges"
 grep -q '^Seccomp:.*2' /proc/self/status || reached "all system calls"
