@@ -147,7 +147,8 @@ pub(super) fn limits(settings: &QemuSettings, plan: &GuestPlan) -> Limits {
     Limits { memory: is_known.then_some(all), swap: all, processes, processors: Vec::new() }
 }
 
-/// QEMU itself, with its firmware and the buffers of its devices, and files that it reads through the host's cache, which the kernel takes back first.
+/// QEMU itself, with its firmware and the buffers of its devices, and files that it reads through the host's cache, which the kernel takes
+/// back first.
 const OF_QEMU: Bytes = Bytes::from_mib(512);
 /// For each processor: its stack and, in the translator, its tables of addresses.
 const OF_PROCESSOR: Bytes = Bytes::from_mib(64);

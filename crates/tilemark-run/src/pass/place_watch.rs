@@ -1,8 +1,8 @@
 //! Where the kernel has guests, read once about in the middle of a measurement and compared with the plan.
 //!
-//! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of each
-//! process. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison is placed, the other one is read as well, so
-//! that both are disturbed alike.
+//! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of
+//! each process. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison
+//! is placed, the other one is read as well, so that both are disturbed alike.
 
 use crate::job::{host_pids, keeper::host_proc};
 use std::{
