@@ -30,6 +30,10 @@ const SSH_ALIVE_EVERY: Duration = Duration::from_secs(5);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// The host's own: it is not root and cannot be.
 const NO_SUDO: i32 = 77;
+/// The host's own: it has other work under the id of this fleet run.
+const TAKEN: i32 = 78;
+/// While a host waits or ends its work, it gives a sign of life every 2 s.
+pub(crate) const SILENT_AT_MOST: Duration = Duration::from_secs(15);
 
 /// What is asked of a host.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +79,12 @@ pub(crate) enum CarrierError {
     /// It did not answer in time.
     #[error("it did not answer within {0} s")]
     TimedOut(u64),
+    /// It began to answer, and then nothing more came.
+    #[error("it began to answer, and then sent nothing for {0} s")]
+    Silent(u64),
+    /// Another submitter has a fleet run of this id there.
+    #[error("it has other work under the id of this fleet run, of another submitter")]
+    Taken,
     /// What it sent is no answer of ours.
     #[error("its answer is not understood: {0}")]
     Odd(String),
@@ -121,10 +131,11 @@ impl CarrierError {
                 "let this user on {} run sudo without a password, or set user = \"root\" in the site file",
                 host.name
             ),
-            Self::Cut(_) | Self::TimedOut(_) => format!(
+            Self::Cut(_) | Self::TimedOut(_) | Self::Silent(_) => format!(
                 "see whether {} is up and idle enough to answer, then give the command again",
                 host.name
             ),
+            Self::Taken => "start another fleet run: it has another id".to_owned(),
             Self::Odd(_) => {
                 format!("see what a login on {} prints, and that its shell is a POSIX shell", host.name)
             }
@@ -145,7 +156,12 @@ impl CarrierError {
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Short(..) | Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut(_) | Self::Failed(_)
+            Self::Short(..)
+                | Self::Unreachable(_)
+                | Self::Cut(_)
+                | Self::TimedOut(_)
+                | Self::Silent(_)
+                | Self::Failed(_)
         )
     }
 }
@@ -209,6 +225,8 @@ fn question_name(host: &Host, question: Question<'_>) -> String {
 /// Asked by commands that hold no lock of the fleet run, while another one may ask.
 pub(crate) const STATUS: &str = "status";
 pub(crate) const CANCEL: &str = "cancel";
+/// Answered when the work is over, or its time is.
+pub(crate) const WAIT: &str = "wait";
 
 /// The script with its variables, to be run by root.
 fn script(site: &Site, host: &Host, question: Question<'_>, nonce: &str) -> String {
@@ -259,12 +277,17 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
             }
         }
     });
-    let read = read_answer(pieces, &nonce, question.within);
+    let limits = Limits {
+        within: question.within,
+        silent_at_most: [WAIT, CANCEL].contains(&question.verb).then_some(SILENT_AT_MOST),
+    };
+    let read = read_answer(pieces, &nonce, limits);
     carrier.reap(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
     let messages = messages.last(Duration::from_secs(1));
     match read {
         Ok((answer, 0)) => Ok(answer),
         Ok((_, NO_SUDO)) => Err(CarrierError::NoSudo),
+        Ok((_, TAKEN)) => Err(CarrierError::Taken),
         Ok((_, _))
             if messages.contains("No space left on device") || messages.contains("Disk quota exceeded") =>
         {
@@ -301,19 +324,46 @@ fn refused(messages: &str, how: &str) -> CarrierError {
 }
 
 fn nonce() -> String {
-    let mut bytes = [0; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .expect("the kernel gives random bytes");
-    format!("{:032x}", u128::from_ne_bytes(bytes))
+    format!("{:032x}", u128::from_ne_bytes(random_bytes()))
 }
 
-/// The carrier's output as it comes, with a limit of time.
+/// Random bytes of the kernel.
+pub(crate) fn random_bytes<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel gives random bytes");
+    bytes
+}
+
+/// How long an answer may take.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// The whole.
+    within: Duration,
+    /// Between two pieces of it, where the host gives signs of life. A login, or a queue before it, may take longer.
+    silent_at_most: Option<Duration>,
+}
+
+/// The carrier's output as it comes, with limits of time.
 struct Incoming {
     pieces: Receiver<Vec<u8>>,
     piece: io::Cursor<Vec<u8>>,
-    until: Instant,
+    began: Instant,
+    limits: Limits,
     total: u64,
-    timed_out: bool,
+    timed_out: Option<CarrierError>,
+}
+
+impl Incoming {
+    /// The next limit, and what it means.
+    fn limit(&self) -> (Duration, CarrierError) {
+        let Limits { within, silent_at_most } = self.limits;
+        let left = within.saturating_sub(self.began.elapsed());
+        match silent_at_most.filter(|silent| self.total > 0 && *silent < left) {
+            Some(silent) => (silent, CarrierError::Silent(silent.as_secs())),
+            None => (left, CarrierError::TimedOut(within.as_secs())),
+        }
+    }
 }
 
 impl Read for Incoming {
@@ -323,7 +373,7 @@ impl Read for Incoming {
             if length > 0 {
                 return Ok(length);
             }
-            let left = self.until.saturating_duration_since(Instant::now());
+            let (left, why) = self.limit();
             match self.pieces.recv_timeout(left) {
                 Ok(piece) => {
                     self.total += piece.len() as u64;
@@ -334,7 +384,7 @@ impl Read for Incoming {
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(0),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.timed_out = true;
+                    self.timed_out = Some(why);
                     return Ok(0);
                 }
             }
@@ -346,21 +396,22 @@ impl Read for Incoming {
 fn read_answer(
     pieces: Receiver<Vec<u8>>,
     nonce: &str,
-    within: Duration,
+    limits: Limits,
 ) -> Result<(Answer, i32), CarrierError> {
     let incoming = Incoming {
         pieces,
         piece: io::Cursor::default(),
-        until: Instant::now() + within,
+        began: Instant::now(),
+        limits,
         total: 0,
-        timed_out: false,
+        timed_out: None,
     };
     let mut from = BufReader::new(incoming);
     let outcome = parse(&mut from, nonce);
-    if from.get_ref().timed_out && outcome.is_err() {
-        return Err(CarrierError::TimedOut(within.as_secs()));
+    match from.get_mut().timed_out.take() {
+        Some(why) if outcome.is_err() => Err(why),
+        _ => outcome,
     }
-    outcome
 }
 
 fn parse(from: &mut impl BufRead, nonce: &str) -> Result<(Answer, i32), CarrierError> {
@@ -490,6 +541,22 @@ mod tests {
         ] {
             assert!(refused(words, "end").to_string().contains(wanted), "{words}");
         }
+    }
+
+    #[test]
+    fn a_carrier_that_begins_and_falls_silent_is_given_up_long_before_the_whole_time() {
+        let (sender, pieces) = sync_channel(4);
+        sender.send(b"tilemark-fleet begin 7\n\n".to_vec()).unwrap();
+        let mut limits =
+            Limits { within: Duration::from_secs(600), silent_at_most: Some(Duration::from_millis(1)) };
+        let error = read_answer(pieces, "7", limits).unwrap_err();
+        assert_eq!(error, CarrierError::Silent(0));
+        assert!(error.may_pass());
+        // Before anything came, only the whole time counts: it may still wait for its turn in a queue.
+        let (sender_of_none, pieces) = sync_channel(4);
+        limits.within = Duration::from_millis(2);
+        assert_eq!(read_answer(pieces, "7", limits).unwrap_err(), CarrierError::TimedOut(0));
+        drop((sender, sender_of_none));
     }
 
     fn exec(words: &[&str]) -> (Site, Host) {

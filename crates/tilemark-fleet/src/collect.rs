@@ -32,6 +32,8 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 const OPEN_FILE: u32 = 0o644;
 /// How an attempt ended, as this machine writes it.
 const END: &str = "end.json";
+/// How a folder begins in which an attempt is unpacked.
+const BESIDE: &str = ".attempt-";
 /// What precedes a file in an archive and describes it: its long name (PATH_MAX of linux/limits.h is 4,096), or times and names of POSIX.
 const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 /// A record of gigabytes over a slow line.
@@ -76,6 +78,8 @@ pub(crate) fn collect(
     fleet: &Fleet,
     host: &Host,
 ) -> Result<Vec<(u32, AttemptState)>, CollectError> {
+    let place = folder.path().join("hosts").join(&host.name);
+    remove_left(&place).map_err(|source| FleetError::File { path: place, source })?;
     let question = Question {
         verb: "state",
         fleet: &fleet.id,
@@ -122,8 +126,8 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
     let failed = |source| CollectError::Fleet(FleetError::File { path: place.to_owned(), source });
     let hosts = place.parent().expect("an attempt is below its host");
     make_folder(hosts, OPEN_FOLDER).map_err(failed)?;
-    // Removed where this ends early; one that a kill left is no attempt.
-    let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
+    // Removed where this ends early; that of a killed one is removed by the next collection.
+    let beside = tempfile::Builder::new().prefix(BESIDE).tempdir_in(hosts).map_err(failed)?;
     unpack(archive, beside.path()).map_err(|error| match error {
         UnpackError::Archive(error) => CollectError::Record(error.to_string()),
         UnpackError::Here(error) => failed(error),
@@ -154,8 +158,29 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
     put(&beside.keep(), place).map_err(failed)
 }
 
+/// Removes what a killed collection left beside the attempts of a host. Whoever collects has the lock, so none of it is in use.
+fn remove_left(hosts: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(hosts) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(BESIDE.as_bytes()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// The end of an attempt that nobody closed, with what it had finished.
 fn lost(record: &RunDirectory) -> HostEnd {
+    if record.is_closed() {
+        let because =
+            "its job was ended while it measured; the run there closed its record and restored the host"
+                .to_owned();
+        return HostEnd { end: End::Lost, exit_code: None, because };
+    }
     let whole = record.repeats().map_or(0, |repeats| repeats.len());
     let kept = match whole {
         0 => "no repeat was whole".to_owned(),

@@ -1,6 +1,6 @@
 //! The folder of a fleet run: what was asked, how far each host is, and what came back.
 
-use crate::{end::HostEnd, error::FleetError};
+use crate::{carrier::random_bytes, end::HostEnd, error::FleetError};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_record::{places::Places, write_whole};
-use tilemark_site::{Host, Site, SiteError};
+use tilemark_site::{Engine, Host, Site, SiteError};
 use tilemark_sys::{
     files::{OPEN_FOLDER, make_folder},
     text_file::read_text,
@@ -27,7 +27,7 @@ const FLEET_BYTES_MAX: u64 = 16 << 20;
 pub struct Fleet {
     /// The version of this format.
     pub schema: u32,
-    /// Its id: when it began and its scenario.
+    /// Its id: when it began, its scenario, and four random digits.
     pub id: String,
     /// The scenario's name.
     pub scenario: String,
@@ -41,6 +41,9 @@ pub struct Fleet {
     pub version: String,
     /// SHA-256 of the program that asked.
     pub program_sha256: String,
+    /// The id of the fleet run whose suspects it measures again, where it does.
+    #[serde(default)]
+    pub confirms: Option<String>,
     /// When it was asked, in seconds since 1970.
     pub asked_unix_s: u64,
     /// How many hosts measure at the same time at most; none: all.
@@ -115,7 +118,7 @@ impl FleetFolder {
         Ok(folder)
     }
 
-    /// Finds one by its id, a unique beginning of it, `last`, or a path.
+    /// Finds one by its id, a unique beginning of it, `last`, or a path. The last one is the newest that does not confirm another one.
     ///
     /// # Errors
     /// When there is none or several.
@@ -125,7 +128,7 @@ impl FleetFolder {
         }
         let ids = ids(fleets);
         let matching: Vec<&String> = match wanted {
-            "last" => ids.last().into_iter().collect(),
+            "last" => ids.iter().rev().find(|id| confirms(fleets, id).is_none()).into_iter().collect(),
             _ => ids.iter().filter(|id| id.starts_with(wanted)).collect(),
         };
         match matching.as_slice() {
@@ -136,6 +139,13 @@ impl FleetFolder {
                 known: ids.into_iter().rev().take(3).collect(),
             }),
         }
+    }
+
+    /// The fleet runs that measure the suspects of this one again, the newest first.
+    pub fn confirming(&self, fleets: &Path) -> Vec<Self> {
+        let Ok(Fleet { id, .. }) = self.read() else { return Vec::new() };
+        let own = ids(fleets).into_iter().rev().filter(|other| confirms(fleets, other).as_ref() == Some(&id));
+        own.map(|other| Self { path: fleets.join(other) }).collect()
     }
 
     /// Where it is.
@@ -196,7 +206,7 @@ impl FleetFolder {
     /// From now on its hosts are reached as another site has them.
     ///
     /// # Errors
-    /// When that site, read from `path`, has not the same hosts.
+    /// When that site, read from `path`, has not the same hosts, or would look for work in a queue that does not have it.
     pub fn reach_by(&self, path: &Path, site: Site) -> Result<(), FleetError> {
         let _lock = self.lock()?;
         let mut fleet = self.read()?;
@@ -204,6 +214,19 @@ impl FleetFolder {
             fleet.hosts.iter().find(|work| site.hosts.iter().all(|host| host.name != work.name))
         {
             let what = format!("it has no host {:?}, which is one of the fleet run {}", host.name, fleet.id);
+            return Err(SiteError::Site { path: path.to_owned(), what }.into());
+        }
+        let is_queue = |site: &Site| matches!(site.engine, Engine::Slurm { .. });
+        let has_work = |work: &HostWork| matches!(work.step, Step::Submitting | Step::Submitted);
+        if let Some(host) = fleet.hosts.iter().find(|work| has_work(work))
+            && is_queue(&site) != is_queue(&fleet.site)
+        {
+            let of = |site| if is_queue(site) { "by Slurm" } else { "without a queue" };
+            let (own, other) = (of(&fleet.site), of(&site));
+            let what = format!(
+                "its hosts are given work {other}, and {} has work of the fleet run {} that was given {own}",
+                host.name, fleet.id
+            );
             return Err(SiteError::Site { path: path.to_owned(), what }.into());
         }
         let hosts =
@@ -262,6 +285,23 @@ pub fn ids(fleets: &Path) -> Vec<String> {
     ids
 }
 
+/// Which fleet run this one confirms; none where it confirms none or cannot be read.
+fn confirms(fleets: &Path, id: &str) -> Option<String> {
+    FleetFolder { path: fleets.join(id) }.read().ok()?.confirms
+}
+
+/// The beginning with four random digits: another submitter who begins in the same second has the same hosts do other work under another id. Behind
+/// those of the same beginning in order, so that the newest is the last one.
+fn new_id(begun: &str, taken: &[String]) -> String {
+    let own =
+        |id: &String| u16::from_str_radix(id.strip_prefix(begun)?.strip_prefix('-')?.get(..4)?, 16).ok();
+    let least = taken.iter().filter_map(own).max().map_or(0, |last| last.saturating_add(1));
+    let drawn = u32::from(u16::from_ne_bytes(random_bytes())) % (u32::from(u16::MAX - least) + 1);
+    let first = format!("{begun}-{:04x}", u32::from(least) + drawn);
+    let mut all = std::iter::once(first.clone()).chain((2..).map(|number: u32| format!("{first}-{number}")));
+    all.find(|id| !taken.contains(id)).expect("there is always another number")
+}
+
 /// What is asked of a fleet.
 #[derive(Debug, Clone)]
 pub struct FleetOrder {
@@ -286,9 +326,7 @@ impl Fleet {
     pub fn new(order: FleetOrder, site: Site, fleets: &Path) -> Self {
         let now = jiff::Timestamp::now();
         let begun = format!("{}-{}", now.strftime("%Y%m%d-%H%M%S"), order.scenario);
-        let taken = ids(fleets);
-        let id = (1..).map(|number| if number == 1 { begun.clone() } else { format!("{begun}-{number}") });
-        let id = id.into_iter().find(|id| !taken.contains(id)).expect("there is always another number");
+        let id = new_id(&begun, &ids(fleets));
         let waiting = |host: &Host| HostWork {
             name: host.name.clone(),
             step: Step::Waiting,
@@ -306,6 +344,7 @@ impl Fleet {
             seed: order.seed,
             version: order.version,
             program_sha256: order.program_sha256,
+            confirms: None,
             asked_unix_s: u64::try_from(now.as_second()).unwrap_or_default(),
             at_once: order.at_once,
             hosts: site.hosts.iter().map(waiting).collect(),
@@ -313,7 +352,7 @@ impl Fleet {
         }
     }
 
-    /// The same work on some of its hosts, with another seed: a fleet run that nothing was done for yet.
+    /// The same work on some of its hosts, with another seed, to confirm what it found: a fleet run that nothing was done for yet.
     pub fn again(&self, names: &[String], seed: u64, fleets: &Path) -> Self {
         let mut site = self.site.clone();
         site.hosts.retain(|host| names.contains(&host.name));
@@ -328,6 +367,93 @@ impl Fleet {
             program_sha256: self.program_sha256.clone(),
             at_once: self.at_once,
         };
-        Self::new(order, site, fleets)
+        Self { confirms: Some(self.id.clone()), ..Self::new(order, site, fleets) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn fleet(scenario: &str, fleets: &Path) -> Fleet {
+        let host = Host { name: "n1".into(), address: "n1".into(), user: None, groups: vec![] };
+        let site = Site {
+            engine: Engine::Ssh,
+            program: "tilemark".into(),
+            lost_after_s: 1,
+            hosts: vec![host],
+            clients: vec![],
+            network: None,
+        };
+        let order = FleetOrder {
+            scenario: scenario.into(),
+            scenario_text: None,
+            flags: vec!["run".into(), scenario.into()],
+            seed: 7,
+            version: "1".into(),
+            program_sha256: String::new(),
+            at_once: None,
+        };
+        Fleet::new(order, site, fleets)
+    }
+
+    #[test]
+    fn ids_of_one_second_differ_between_submitters_and_are_in_order_for_one() {
+        let ids: std::collections::BTreeSet<String> =
+            (0..20).map(|_| new_id("20261125-101112-web", &[])).collect();
+        assert!(ids.len() > 15, "{ids:?}");
+        let mut taken = vec!["20261125-101112-web".to_owned(), "20261125-101112-web-fffd".to_owned()];
+        for _ in 0..5 {
+            let id = new_id("20261125-101112-web", &taken);
+            assert!(taken.iter().all(|other| *other < id), "{id} is behind {taken:?}");
+            taken.push(id);
+        }
+    }
+
+    #[test]
+    fn a_fleet_run_that_confirms_another_one_is_not_the_last_and_belongs_to_that() {
+        let fleets = tempfile::tempdir().unwrap();
+        let first = fleet("web", fleets.path());
+        let folder = FleetFolder::create(fleets.path(), &first).unwrap();
+        assert!(folder.confirming(fleets.path()).is_empty());
+        let mut again = first.again(&["n1".to_owned()], 8, fleets.path());
+        again.id = format!("2{}", again.id);
+        FleetFolder::create(fleets.path(), &again).unwrap();
+        let last = FleetFolder::find(fleets.path(), "last").unwrap();
+        assert_eq!(last.path(), folder.path());
+        let confirming = folder.confirming(fleets.path());
+        let names: Vec<_> = confirming.iter().map(|one| one.read().unwrap().id).collect();
+        assert_eq!(names, [again.id]);
+        // One that an older program wrote.
+        let path = folder.path().join(FLEET);
+        let text = fs::read_to_string(&path).unwrap().replace("\"confirms\": null,", "");
+        assert!(!text.contains("confirms"));
+        fs::write(&path, text).unwrap();
+        assert_eq!(folder.read().unwrap(), first);
+    }
+
+    #[test]
+    fn work_that_a_queue_has_is_not_looked_for_without_it() {
+        let fleets = tempfile::tempdir().unwrap();
+        let mut own = fleet("web", fleets.path());
+        let folder = FleetFolder::create(fleets.path(), &own).unwrap();
+        let mut site = own.site.clone();
+        site.engine = Engine::Slurm { partition: None, over_ssh: true };
+        let path = Path::new("site.toml");
+        for step in [Step::Submitting, Step::Submitted] {
+            own.hosts[0].step = step;
+            folder.write(&own).unwrap();
+            let error = folder.reach_by(path, site.clone()).unwrap_err();
+            assert!(error.to_string().contains("n1 has work of the fleet run"), "{error}");
+            // Another way to the same host is no other place of its work.
+            folder
+                .reach_by(path, Site { engine: Engine::Exec { command: vec!["sh".into()] }, ..site.clone() })
+                .unwrap();
+        }
+        own.hosts[0].step = Step::Over;
+        folder.write(&own).unwrap();
+        folder.reach_by(path, site.clone()).unwrap();
+        assert_eq!(folder.read().unwrap().site.engine, site.engine);
     }
 }

@@ -51,6 +51,10 @@ no_room() { # Not every shell says why it cannot write.
 do_submit() {
     mkdir -p "$place" || { no_room; return 1; }
     [ ! -e "$place/cancelled" ] || { echo "the fleet run was cancelled" >&2; return 1; }
+    if [ -e "$place/job.sh" ] && [ "$(cat "$place/job.sh")" != "$(printf '%s' "$job")" ]; then
+        # That of another submitter who has the same id.
+        return 78
+    fi
     printf '%s' "$job" >"$place/job.new.$$" && sync "$place/job.new.$$" && mv "$place/job.new.$$" "$place/job.sh" || {
         rm -f "$place/job.new.$$"
         no_room
@@ -71,12 +75,21 @@ do_submit() {
     done
     state
 }
+at_work() { # the folder of an attempt: something that works in it
+    find /proc -mindepth 2 -maxdepth 2 -name cwd -lname "$(cd "$1" && pwd -P)" 2>/dev/null
+}
 do_fetch() {
     archive=$place/attempt-$attempt.tar.gz
     if [ ! -e "$place/attempt-$attempt/exit" ]; then
         [ -d "$place/attempt-$attempt" ] || { echo "there is no attempt $attempt" >&2; return 1; }
         if lives "$place/attempt-$attempt"; then echo "attempt $attempt has not ended" >&2; return 1; fi
-        # It was lost, with what it had finished. Nobody closed it, so its archive is made anew each time.
+        # It was lost, with what it had finished. Its run, whose folder it is, may still close the record and restore the host.
+        left=75
+        while [ "$left" -gt 0 ] && [ -n "$(at_work "$place/attempt-$attempt")" ]; do
+            sleep 0.2
+            left=$((left - 1))
+        done
+        # Nobody else closed it, so its archive is made anew each time.
         archive=$place/lost-$attempt.tar.gz
         rm -f "$archive"
     fi
@@ -121,7 +134,10 @@ do_cancel() {
         # Where nobody is left to read it, the work has been asked to end all the same.
         echo || return 1
     done
+    # A sign of life every 2 s, as long as it takes.
+    while sleep 2 >/dev/null 2>&1 && echo; do :; done &
     "$program" recover >/dev/null 2>&1
+    kill $!
     state
 }
 do_clean() { # job: the attempts that are at home, with a space before and behind each
@@ -155,12 +171,14 @@ do_ask() {
         fi
     done
     folder=$(mktemp -d) || return 1
+    # A shell that a signal ends does not run what it was to do at its exit: one whose reader is gone gets SIGPIPE.
+    trap 'rm -rf "$folder"' EXIT
+    trap 'exit 1' PIPE HUP INT TERM
     sh -c "$job" plan "$folder" >"$folder/plan" 2>/dev/null
     echo "planned $?"
     part plan "$folder/plan"
     "$program" doctor --json >"$folder/doctor" 2>/dev/null
     part doctor "$folder/doctor"
-    rm -rf "$folder"
 }
 
 printf '\ntilemark-fleet begin %s\n' "$nonce"

@@ -31,7 +31,10 @@ if [ -e "$place/cancelled" ]; then
 elif ! command -v "$program" >/dev/null; then
     echo "error: there is no \`$program\` on this host" >log
 elif [ "$("$program" --version 2>&1)" != "tilemark $version" ]; then
-    echo "error: this host has \`$("$program" --version 2>&1)\`, and the fleet was asked by tilemark $version" >log
+    {
+        echo "error: this host has \`$("$program" --version 2>&1)\`, and the fleet was asked by tilemark $version"
+        echo "  to fix: install that version there; what another version measured is confirmed by that one only"
+    } >log
 else
     [ -z "$scenario_text" ] || printf '%s' "$scenario_text" >scenario.toml
     "$program" recover >/dev/null 2>&1

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::{
-    carrier::{CarrierError, Question, STATUS, ask},
+    carrier::{CarrierError, Question, SILENT_AT_MOST, STATUS, WAIT, ask},
     collect::{AttemptState, CollectError, attempts, collect},
     end::{End, HostEnd},
     error::FleetError,
@@ -258,7 +258,7 @@ impl Runner<'_> {
                 Err(error) if error.may_pass() && since.elapsed() < self.lost_after() => {
                     thread::sleep(BETWEEN_TRIES)
                 }
-                Err(error @ (CarrierError::NoSudo | CarrierError::Full(_))) => {
+                Err(error @ (CarrierError::NoSudo | CarrierError::Full(_) | CarrierError::Taken)) => {
                     let because = format!("{error}; {}", error.remedy(host));
                     return Err(HostEnd { end: End::Unfit, exit_code: None, because });
                 }
@@ -291,8 +291,8 @@ impl Runner<'_> {
                 until.saturating_duration_since(Instant::now()).as_secs().min(HELD_S)
             });
             let within = Duration::from_secs(left) + ANSWER_WITHIN;
-            let question =
-                Question { verb: "wait", fleet: &fleet, seconds: left, attempt: 0, job: "", within };
+            let question = Question { verb: WAIT, fleet: &fleet, seconds: left, attempt: 0, job: "", within };
+            let asked = Instant::now();
             match ask(&self.site, host, question) {
                 Ok(answer) => {
                     silent_since = None;
@@ -302,6 +302,10 @@ impl Runner<'_> {
                     }
                 }
                 Err(error) => {
+                    // It was heard meanwhile.
+                    if matches!(error, CarrierError::Silent(_)) && asked.elapsed() > 2 * SILENT_AT_MOST {
+                        silent_since = None;
+                    }
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     if !error.may_pass() || since.elapsed() >= self.lost_after() {
                         return Waited::GivenUp(no_answer(format!("{error}; {}", error.remedy(host))));
@@ -380,7 +384,7 @@ impl Runner<'_> {
                 Ok(found) if found.is_empty() && self.folder.attempts(&host.name).is_empty() => {
                     return self.over(host, Some(self.nothing_there(&fleet, host)));
                 }
-                Ok(_) => return self.over(host, None),
+                Ok(found) => return self.over(host, still_measures(&found)),
                 Err(CollectError::Fleet(error)) => return Err(error),
                 Err(CollectError::Carrier(error))
                     if error.may_pass() && since.elapsed() < self.lost_after() =>
@@ -401,22 +405,31 @@ impl Runner<'_> {
     }
 
     fn nothing_there(&self, fleet: &Fleet, host: &Host) -> HostEnd {
-        let words = match &self.site.engine {
-            Engine::Slurm { .. } => {
-                self.queue.job(&job_name(&fleet.id, &host.name)).ok().flatten().map(|job| job.words())
-            }
-            Engine::Ssh | Engine::Exec { .. } => None,
-        };
         if self.folder.is_cancelled() {
             return cancelled();
         }
-        let because = words.unwrap_or_else(|| "its job has never begun".to_owned());
+        let because =
+            queue_words(fleet, &self.queue, host).unwrap_or_else(|| "its job has never begun".to_owned());
         HostEnd { end: End::NeverStarted, exit_code: None, because }
     }
 }
 
 fn no_answer(because: String) -> HostEnd {
     HostEnd { end: End::NoAnswer, exit_code: None, because }
+}
+
+/// What the queue knows about the job of a host: why it waits, or how it ended before it did anything.
+fn queue_words(fleet: &Fleet, queue: &Queue, host: &Host) -> Option<String> {
+    match &fleet.site.engine {
+        Engine::Slurm { .. } => Some(queue.job(&job_name(&fleet.id, &host.name)).ok()??.words()),
+        Engine::Ssh | Engine::Exec { .. } => None,
+    }
+}
+
+/// Of a host on which an attempt goes on though the engine has its job no longer.
+fn still_measures(found: &[(u32, AttemptState)]) -> Option<HostEnd> {
+    let (number, _) = found.iter().find(|(_, state)| *state == AttemptState::Running)?;
+    Some(no_answer(format!("its attempt {number} still measures; `tilemark fleet collect` later")))
 }
 
 /// Of a host that had not begun.
@@ -433,6 +446,7 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
     let _lock = folder.lock()?;
     let fleet = Mutex::new(folder.read()?);
     let copy = locked(&fleet).clone();
+    let queue = Queue::new(&copy.id, copy.hosts.iter().map(|host| host.name.as_str()));
     each_host(&copy.site.hosts, |host| {
         let is_waiting = step(&copy, host) == Step::Waiting;
         if is_waiting && !folder.is_cancelled() {
@@ -445,7 +459,8 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
             Ok(found) if found.is_empty() && !folder.attempts(&host.name).is_empty() => (None, true),
             Ok(found) if found.is_empty() && folder.is_cancelled() => (Some(cancelled()), true),
             Ok(found) if found.is_empty() => {
-                let because = "nothing of it has begun there".to_owned();
+                let because = queue_words(&copy, &queue, host)
+                    .unwrap_or_else(|| "nothing of it has begun there".to_owned());
                 (Some(HostEnd { end: End::NeverStarted, exit_code: None, because }), false)
             }
             Ok(_) => (None, true),

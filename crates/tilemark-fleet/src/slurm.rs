@@ -119,9 +119,11 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
     if let Engine::Slurm { partition: Some(partition), .. } = &site.engine {
         command.arg(format!("--partition={partition}"));
     }
-    // A place of the submitting machine is none of the host.
-    let script =
-        format!("#!/bin/sh\nunset TILEMARK_HOME\n{}", as_root(job, "--preserve-env=SLURM_RESTART_COUNT"));
+    // sbatch brings the environment of the submitting machine along, whose places are none of the host.
+    let script = format!(
+        "#!/bin/sh\nunset TILEMARK_HOME TMPDIR\n{}",
+        as_root(job, "--preserve-env=SLURM_RESTART_COUNT")
+    );
     let printed = run(command, &script)?;
     let id = printed.trim().split(';').next().unwrap_or_default();
     if id.is_empty() || !id.chars().all(|digit| digit.is_ascii_digit()) {

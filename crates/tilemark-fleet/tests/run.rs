@@ -6,8 +6,11 @@ mod played;
 
 use flate2::{Compression, write::GzEncoder};
 use played::Played;
-use std::{env, fs, io::Write, os::unix::fs::PermissionsExt, process::Command, sync::Mutex, time::Duration};
-use tilemark_fleet::{End, Engine, Step, Watch, verdict};
+use std::{
+    env, fs, io::Write, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, sync::Mutex,
+    time::Duration,
+};
+use tilemark_fleet::{End, Engine, Step, Watch, collect_all, plan, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -64,27 +67,37 @@ fn one_host_with_a_damaged_archive_stops_no_other() {
     assert!(because.starts_with("its record is not whole: ") && because.contains("on n2"), "{because}");
 }
 
-/// Set where this test program is a process of its own, with a queue that a script plays.
-const QUEUE: &str = "TILEMARK_TEST_QUEUE";
+/// Set where this test program is a process of its own: the folder of programs that play Slurm's.
+const ALONE: &str = "TILEMARK_TEST_SLURM";
+
+/// The folder of played programs, in a process of its own that finds them first: the path is that of a whole process. `None` where that process was
+/// started and has succeeded.
+fn alone(test: &str, programs: &[(&str, &str)]) -> Option<PathBuf> {
+    if let Some(folder) = env::var_os(ALONE) {
+        return Some(folder.into());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in programs {
+        let program = folder.path().join(name);
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut path = folder.path().as_os_str().to_owned();
+    path.push(":");
+    path.push(env::var_os("PATH").unwrap());
+    let mut alone = Command::new(env::current_exe().unwrap());
+    let output = alone.args(["--exact", test]).env("PATH", path).env(ALONE, folder.path()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    None
+}
+
+const QUEUE: (&str, &str) = ("squeue", "cat \"$TILEMARK_TEST_SLURM/lines\"");
 
 #[test]
 fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once() {
-    let Some(lines) = env::var_os(QUEUE) else {
-        let folder = tempfile::tempdir().unwrap();
-        let squeue = folder.path().join("squeue");
-        fs::write(&squeue, format!("#!/bin/sh\ncat \"${QUEUE}\"\n")).unwrap();
-        fs::set_permissions(&squeue, PermissionsExt::from_mode(0o755)).unwrap();
-        let name = "a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once";
-        let mut path = folder.path().as_os_str().to_owned();
-        path.push(":");
-        path.push(env::var_os("PATH").unwrap());
-        let mut alone = Command::new(env::current_exe().unwrap());
-        alone.args(["--exact", name]).env("PATH", path).env(QUEUE, folder.path().join("lines"));
-        let output = alone.output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
-        return;
-    };
+    let name = "a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once";
+    let Some(folder) = alone(name, &[QUEUE]) else { return };
     let engine = Engine::Slurm { partition: None, over_ssh: false };
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1", "n2", "n3"], None);
     played.submitted();
@@ -92,7 +105,7 @@ fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_o
     let states = ["PENDING|JobHeldUser", "REQUEUE_HOLD|None", "PENDING|QOSMaxWallDurationPerJobLimit"];
     let queue: String =
         (1..).zip(states).map(|(n, state)| format!("tilemark-{id}-n{n}|{n}|{state}\n")).collect();
-    fs::write(lines, queue).unwrap();
+    fs::write(folder.join("lines"), queue).unwrap();
     let notes = Mutex::new(Vec::new());
     // Long enough for `lost_after`; without the rule the jobs are waited for until then.
     let watch = Watch { at_most: Some(Duration::from_secs(30)), ..Watch::default() };
@@ -144,4 +157,129 @@ fn a_host_with_systemd_runs_its_work_as_a_unit_that_knows_its_home() {
     assert_eq!(words.lines().collect::<Vec<&str>>(), expected);
     let found = verdict::of(played.folder.path()).unwrap();
     assert_eq!(found.hosts[0].end, End::Unfit, "its work ran: {}", found.hosts[0].because);
+}
+
+#[test]
+fn places_of_the_submitting_machine_go_to_no_host_of_slurm() {
+    let name = "places_of_the_submitting_machine_go_to_no_host_of_slurm";
+    let sbatch = ("sbatch", "cat >\"$TILEMARK_TEST_SLURM/script\"; echo 7");
+    let Some(folder) = alone(name, &[sbatch, QUEUE]) else { return };
+    fs::write(folder.join("lines"), "").unwrap();
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
+    played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
+    assert_eq!(played.folder.read().unwrap().hosts[0].job.as_deref(), Some("7"));
+    let script = fs::read_to_string(folder.join("script")).unwrap();
+    let (before, _) = script.split_once("body=").unwrap();
+    let shown = format!("{before}echo \"${{TILEMARK_HOME-none}} ${{TMPDIR-none}} $SLURM_RESTART_COUNT\"");
+    let mut sh = Command::new("sh");
+    sh.args(["-c", &shown]).env("TILEMARK_HOME", "/h").env("TMPDIR", "/t").env("SLURM_RESTART_COUNT", "1");
+    assert_eq!(String::from_utf8(sh.output().unwrap().stdout).unwrap(), "none none 1\n");
+}
+
+#[test]
+fn a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures() {
+    let name = "a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures";
+    let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
+    let Some(folder) = alone(name, &[srun, QUEUE, ("scancel", "")]) else { return };
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    fs::write(folder.join("lines"), format!("tilemark-{id}-n1|1|COMPLETED|None\n")).unwrap();
+    // This process plays the run, which a killed step of Slurm left behind.
+    let attempt = folder.join("fleet-jobs").join(&id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let start = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
+    fs::write(attempt.join("began"), format!("{boot}{}\n{start}\n", std::process::id())).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
+    let host = &played.folder.read().unwrap().hosts[0];
+    let end = host.end.as_ref().unwrap();
+    assert_eq!((host.step, end.end), (Step::Submitted, End::NoAnswer));
+    assert_eq!(end.because, "its attempt 0 still measures; `tilemark fleet collect` later");
+}
+
+#[test]
+fn a_collection_has_the_queue_s_words_for_a_job_that_left_nothing() {
+    let name = "a_collection_has_the_queue_s_words_for_a_job_that_left_nothing";
+    let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
+    let Some(folder) = alone(name, &[srun, QUEUE, ("scancel", "")]) else { return };
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    for words in ["PENDING|Priority", "TIMEOUT|TimeLimit"] {
+        fs::write(folder.join("lines"), format!("tilemark-{id}-n1|4|{words}\n")).unwrap();
+        collect_all(&played.folder, &|_| ()).unwrap();
+        let end = played.folder.read().unwrap().hosts[0].end.clone().unwrap();
+        let (state, reason) = words.split_once('|').unwrap();
+        assert_eq!(
+            (end.end, end.because),
+            (End::NeverStarted, format!("Slurm's job 4 is {state} ({reason})"))
+        );
+    }
+}
+
+#[test]
+fn an_attempt_of_a_requeued_job_is_kept_beside_the_first() {
+    let played = Played::new(&["n1"], None, "");
+    played.run(Watch::default(), &|_| ()).unwrap();
+    let id = played.folder.read().unwrap().id;
+    let home = played.home.path().join("hosts/n1");
+    let script = home.join("fleet-jobs").join(&id).join("n1/job.sh");
+    // As Slurm starts it again: the same script, and the same number of restarts a second time does nothing.
+    for _ in 0..2 {
+        let mut job = Command::new("sh");
+        job.arg(&script).env("TILEMARK_HOME", &home).env("SLURM_RESTART_COUNT", "1");
+        assert!(job.status().unwrap().success());
+    }
+    // What a killed collection left is not an attempt.
+    let left = played.folder.attempt("n1", 0).with_file_name(".attempt-killed");
+    fs::create_dir_all(left.join("record")).unwrap();
+    collect_all(&played.folder, &|_| ()).unwrap();
+    assert!(!left.exists());
+    assert_eq!(played.folder.attempts("n1"), [0, 1]);
+    assert_eq!([0, 1].map(|number| played.folder.end("n1", number).unwrap().end), [End::Unfit; 2]);
+}
+
+#[test]
+fn a_host_that_has_other_work_under_the_same_id_is_not_given_ours() {
+    let played = Played::new(&["n1"], None, "");
+    let id = played.folder.read().unwrap().id;
+    let theirs = played.file(&format!("hosts/n1/fleet-jobs/{id}/n1/job.sh"), b"of somebody else");
+    played.run(Watch::default(), &|_| ()).unwrap();
+    let end = played.folder.read().unwrap().hosts[0].end.clone().unwrap();
+    assert_eq!(end.end, End::Unfit);
+    assert!(end.because.starts_with("it has other work under the id of this fleet run"), "{end:?}");
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "of somebody else");
+    assert!(!theirs.with_file_name("attempt-0").exists());
+}
+
+#[test]
+fn a_plan_whose_carrier_is_cut_leaves_nothing_on_the_host() {
+    let cut = "export TMPDIR=$TILEMARK_HOME/tmp; mkdir -p \"$TMPDIR\"; sh | sed -u '/^hash /q'; exit";
+    let played = Played::new(&["n1"], None, cut);
+    let planned = plan(&played.folder.read().unwrap()).unwrap();
+    assert!(planned[0].problems[0].contains("was cut"), "{planned:?}");
+    let place = played.home.path().join("hosts/n1/tmp");
+    assert_eq!(fs::read_dir(place).unwrap().count(), 0);
+}
+
+#[test]
+fn an_attempt_that_was_lost_comes_home_once_its_run_has_closed_the_record() {
+    let played = Played::new(&["n1"], None, "");
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    let attempt = played.home.path().join("hosts/n1/fleet-jobs").join(id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    // The script is gone, and the run that it started ends a little later.
+    let mut run = Command::new("sh");
+    run.args(["-c", "sleep 0.3; echo closed >closed"]).current_dir(&attempt);
+    let mut run = run.spawn().unwrap();
+    collect_all(&played.folder, &|_| ()).unwrap();
+    assert_eq!(played.folder.end("n1", 0).unwrap().end, End::Lost);
+    assert!(played.folder.attempt("n1", 0).join("closed").exists());
+    run.wait().unwrap();
 }
