@@ -1091,12 +1091,15 @@ pub(crate) struct FleetConfirmArguments {
     /// The fleet run whose hosts differ: its id, a unique prefix of it, `last` or a path
     #[arg(default_value = "last", value_name = "ID")]
     pub(crate) fleet: String,
-    /// Draw the others, the order and the schedules from this seed. Default: a random one
+    /// Draw the others, the order and the schedules from this seed. Default: a new one, which is printed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
     /// Compare hosts within the first of their `groups` in the site file, as `fleet report --site-groups` does
     #[arg(long)]
     pub(crate) site_groups: bool,
+    /// Reach the hosts as this site file has them, where an address or the carrier has changed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: JsonOnly,
 }
@@ -1157,14 +1160,14 @@ pub(crate) struct FleetRunArguments {
     /// A scenario inside the program by its name, or a file by its path, which is sent to the hosts
     #[arg(value_name = "SCENARIO", required_unless_present = "resume")]
     pub(crate) scenario: Option<String>,
-    /// The site file: the hosts, and by which engine they are used
+    /// The site file: the hosts, and by which engine they are used. With --resume: reach the hosts as this file has them from now on
     #[arg(long, value_name = "FILE", required_unless_present = "resume")]
     pub(crate) site: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) work: FleetWork,
     /// Go on with a fleet run whose command was ended: hosts that have the work are not given it again. Default: the newest
     #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = [
-        "scenario", "site", "capacity", "on", "preset", "set", "trust", "seed", "tiles", "within", "offline",
+        "scenario", "capacity", "on", "preset", "set", "trust", "seed", "tiles", "within", "offline",
     ])]
     pub(crate) resume: Option<Option<String>>,
     /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all; with --resume, as before
@@ -1186,7 +1189,7 @@ pub(crate) struct FleetNamed {
     /// The fleet run: its id, a unique prefix of it, `last` or a path
     #[arg(default_value = "last", value_name = "ID")]
     pub(crate) fleet: String,
-    /// Reach the hosts as this site file has them, where an address or the engine has changed
+    /// Reach the hosts as this site file has them, where an address or the carrier has changed
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
     #[command(flatten)]

@@ -77,7 +77,8 @@ const EXAMPLES: [(&str, &str); 65] = [
         "fleet run",
         "tilemark fleet run web --site site.toml --on native\n\
          tilemark fleet run web --site site.toml --capacity --within 20m --detach\n\
-         tilemark fleet run --resume",
+         tilemark fleet run --resume\n\
+         tilemark fleet run --resume 20261125 --site site.toml",
     ),
     ("fleet status", "tilemark fleet status\ntilemark fleet status 20261125"),
     ("fleet collect", "tilemark fleet collect\ntilemark fleet collect 20261125 --json"),

@@ -15,7 +15,7 @@ use common::{
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Command, Stdio},
     thread,
@@ -353,6 +353,28 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
 }
 
 #[test]
+fn an_address_that_changed_is_used_by_a_fleet_run_that_goes_on() {
+    let gone = "[ $0 != n1 ] || { echo 'ssh: connect to host n1 port 22: No route to host' >&2; exit 255; }";
+    let Some(played) = Played::new(&["n1"], gone) else { return };
+    let said = played.run(&["--json"]);
+    assert_eq!(ends(&said.json()), named(&[("n1", "no-answer")]), "{said:?}");
+    // The seed of all hosts can be given again.
+    let seed = played.folder().read().unwrap().seed;
+    assert!(said.error.lines().any(|line| line == format!("seed {seed}")), "{said:?}");
+    let site = fs::read_to_string(&played.site).unwrap();
+    let site = site
+        .replace("\"{host}\"", "\"{address}\"")
+        .replace("name = \"n1\"", "name = \"n1\"\naddress = \"moved\"");
+    let moved = played.home.file("moved.toml", &site);
+    let said = played.fleet(&["run", "--resume", "--site", moved.to_str().unwrap(), "--json"]);
+    assert_eq!(ends(&said.json()), named(&[("n1", "cannot-tell")]), "{said:?}");
+    assert_eq!((played.measured("n1"), played.measured("moved")), (0, 1));
+    assert_eq!(played.folder().read().unwrap().site.hosts[0].address, "moved");
+    let said = played.fleet(&["confirm", "--site", moved.to_str().unwrap(), "--json"]);
+    assert!(said.json()["error"]["message"].as_str().unwrap().contains("nothing to confirm"), "{said:?}");
+}
+
+#[test]
 fn a_fleet_folder_of_somebody_else_starts_no_program() {
     let Some(played) = Played::new(&["n1"], "touch $TILEMARK_HOME/../../started") else { return };
     played.run(&["--json"]);
@@ -362,20 +384,19 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
     fs::rename(played.folder().path(), &theirs).unwrap();
     fs::remove_file(&started).unwrap();
     let theirs = theirs.to_str().unwrap();
-    let (by_site, by_place) = ("--site FILE", "if it is yours, move it into ");
-    for (arguments, way) in [
-        (&["status", theirs][..], by_site),
-        (&["collect", theirs], by_site),
-        (&["cancel", theirs], by_site),
-        (&["clean", theirs], by_site),
-        (&["confirm", theirs], by_place),
-        (&["run", "--resume", theirs], by_place),
+    for arguments in [
+        &["status", theirs][..],
+        &["collect", theirs],
+        &["cancel", theirs],
+        &["clean", theirs],
+        &["confirm", theirs],
+        &["run", "--resume", theirs],
     ] {
         let said = played.fleet(&[arguments, &["--json"]].concat());
         assert_eq!(said.code, Some(2), "{said:?}");
         let error = &said.json()["error"];
         assert!(error["message"].as_str().unwrap().contains("its file names programs to start"), "{said:?}");
-        assert!(error["remedy"].as_str().unwrap().contains(way), "{said:?}");
+        assert!(error["remedy"].as_str().unwrap().contains("--site FILE"), "{said:?}");
         assert!(!started.exists(), "{arguments:?}");
     }
     let read = played.fleet(&["report", theirs, "--json"]);
@@ -406,7 +427,6 @@ fn a_fleet_run_that_goes_on_is_given_no_other_work() {
         &["--tiles", "1,2"],
         &["--within", "10m"],
         &["--offline"],
-        &["--site", "site.toml"],
     ] {
         let said = played.fleet(&[&["run", "--resume", "--wait-at-most", "1s"], work].concat());
         assert_eq!(said.code, Some(2), "{said:?}");
@@ -579,6 +599,32 @@ fn whole_repeats_of_an_attempt_that_was_lost_come_home() {
     assert_eq!(played.fleet(&["clean"]).code, Some(0));
 }
 
+#[test]
+fn a_collection_whose_own_disk_is_full_says_so_and_the_next_one_takes_it_home() {
+    let Some(played) = Played::new(&["n1"], "") else { return };
+    played.run(&["--detach"]);
+    until("n1 has ended", || played.work_of("n1").join("attempt-0/exit").exists());
+    let mut noise = vec![0; 2 << 20];
+    fs::File::open("/dev/urandom").unwrap().read_exact(&mut noise).unwrap();
+    fs::write(played.work_of("n1").join("attempt-0/noise"), noise).unwrap();
+    // The folder of fleet runs on a disk of 1 MiB, for this command alone.
+    let home = played.home.path().display().to_string();
+    let full = format!(
+        "cp -a {home}/fleets {home}/copy && mount -t tmpfs -o size=1m tmpfs {home}/fleets && cp -a {home}/copy/. {home}/fleets &&\
+         {TILEMARK} fleet collect --json; code=$?; ls -A {home}/fleets/*/hosts/n1 >&2; exit $code"
+    );
+    let mut alone = Command::new("unshare");
+    alone.args(["--mount", "sh", "-c", &full]).env("TILEMARK_HOME", played.home.path());
+    let said = Said::of(&alone.output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let error = &said.json()["error"];
+    assert!(error["message"].as_str().unwrap().contains("No space left on device"), "{said:?}");
+    assert!(error["remedy"].as_str().unwrap().contains("has space"), "{said:?}");
+    assert!(!said.error.contains("attempt-"), "nothing is left of it: {said:?}");
+    let said = played.fleet(&["collect", "--json"]);
+    assert_eq!(ends(&said.json()), named(&[("n1", "cannot-tell")]), "{said:?}");
+}
+
 /// Hosts that leave made records; `h1` is 10 % slower than the others where that is asked.
 fn with_made_records(slow: f64) -> Option<Played> {
     let played = Played::new(&["h1", "h2", "h3", "h4", "h5", "h6"], GONE)?;
@@ -623,6 +669,16 @@ fn a_host_that_differs_is_measured_again_among_others_of_its_group_by_one_comman
     assert!(group.starts_with("rack-a"), "{group}");
     assert_eq!((played.measured("h1"), played.measured("h5") + played.measured("h6")), (2, 2));
     assert_eq!(tilemark_fleet::ids(&played.home.path().join("fleets")).len(), 2);
+    // What is drawn later has it too, and the last fleet run is still the first one.
+    let page = played.home.path().join("fleets").join(&first).join("report.html");
+    for again in [&["collect", "--json"][..], &["report", "--json"], &["run", "--resume", "--json"]] {
+        fs::remove_file(&page).ok();
+        let found = played.fleet(again).json();
+        assert_eq!(found["fleet"], *first, "{again:?}");
+        assert_eq!(found["confirmation"]["confirmed"], serde_json::json!(["h1"]), "{again:?}");
+        let drawn = fs::read_to_string(&page).unwrap_or_default();
+        assert_eq!(drawn.contains("Confirmed by a second measurement"), again[0] != "report", "{again:?}");
+    }
     // Where nobody answers, nothing is confirmed, and the exit code shows it.
     let gone: Vec<PathBuf> =
         (1..=6).map(|number| played.home.file(&format!("hosts/h{number}/gone"), "")).collect();

@@ -178,6 +178,7 @@ fn new_fleet(scenario: &str, site: &Path, work: &FleetWork, at_once: Option<u16>
     }
     let program_sha256 = tilemark_record::sha256_of(Path::new("/proc/self/exe"))?;
     let seed = work.resolution.seed.map_or_else(prepare::drawn_seed, Ok)?;
+    screen::note(&format!("seed {seed}"));
     let order = FleetOrder {
         flags: flags(if is_file { "./scenario.toml" } else { scenario }, work),
         scenario: name,
@@ -265,7 +266,10 @@ fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
             let fleet = new_fleet(scenario, site, &arguments.work, arguments.at_once)?;
             FleetFolder::create(&fleets, &fleet).map_err(failure)?
         }
-        (resume, ..) => own(resume.as_ref().and_then(Option::as_deref).unwrap_or("last"), OtherWay::Move)?,
+        (resume, ..) => {
+            let wanted = resume.as_ref().and_then(Option::as_deref).unwrap_or("last");
+            found(wanted, arguments.site.as_deref())?
+        }
     };
     let watch = Watch {
         detach: arguments.detach,
@@ -273,7 +277,10 @@ fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
         at_once: arguments.at_once.map(usize::from),
     };
     waited_for(&folder, watch)?;
-    judged(&folder, &Groups::new())
+    // One that confirms another one ends with the verdict of that, as `fleet confirm` does.
+    let confirms = folder.read().map_err(failure)?.confirms.filter(|first| !first.contains('/'));
+    let confirmed = confirms.and_then(|first| by_name(&first).ok());
+    judged(&confirmed.unwrap_or(folder), &Groups::new())
 }
 
 fn waited_for(folder: &FleetFolder, watch: Watch) -> Result<(), Failure> {
@@ -284,9 +291,25 @@ fn waited_for(folder: &FleetFolder, watch: Watch) -> Result<(), Failure> {
     run(folder, watch, &|text| screen::note(text)).map_err(failure)
 }
 
+/// The verdict of what is collected, with the newest confirmation of it that measured a suspect.
+fn verdict_of(folder: &FleetFolder, groups: &Groups) -> Result<FleetVerdict, Failure> {
+    let measured = |found: &FleetVerdict| {
+        let confirmation = found.confirmation.as_ref();
+        confirmation.is_some_and(|one| !(one.confirmed.is_empty() && one.not_confirmed.is_empty()))
+    };
+    for again in folder.confirming(&fleets(&places())) {
+        match verdict::of_confirmed(folder.path(), again.path(), groups) {
+            Ok(found) if measured(&found) => return Ok(found),
+            // Nothing of it came back, or it cannot be read: it confirms nothing.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    verdict::of_grouped(folder.path(), groups).map_err(unreadable)
+}
+
 /// The verdict of what is collected, and its page in the fleet's folder.
 fn judged(folder: &FleetFolder, groups: &Groups) -> Result<FleetVerdict, Failure> {
-    let found = verdict::of_grouped(folder.path(), groups).map_err(unreadable)?;
+    let found = verdict_of(folder, groups)?;
     let page = folder.path().join("report.html");
     draw_to(&page, &found.html())?;
     screen::note(&format!("Report: {}", page.display()));
@@ -301,27 +324,16 @@ fn by_name(wanted: &str) -> Result<FleetFolder, Failure> {
     FleetFolder::find(&fleets(&places()), wanted).map_err(failure)
 }
 
-/// What else a command can do with a fleet run that lies elsewhere.
-enum OtherWay {
-    /// It takes `--site`.
-    Site,
-    /// It is to be moved to one's own.
-    Move,
-}
-
 /// One whose hosts are reached by the programs that its file names. A folder elsewhere is data that may be of somebody else, and no program
 /// is started because it says so.
-fn own(wanted: &str, other_way: OtherWay) -> Result<FleetFolder, Failure> {
+fn own(wanted: &str) -> Result<FleetFolder, Failure> {
     let (folder, fleets) = (by_name(wanted)?, fleets(&places()));
     let is_own = || Some(folder.path().canonicalize().ok()?.parent()? == fleets.canonicalize().ok()?);
     if is_own() == Some(true) {
         return Ok(folder);
     }
-    let or = match other_way {
-        OtherWay::Site => "give your own site file, by which its hosts are reached: `--site FILE`".to_owned(),
-        OtherWay::Move => format!("if it is yours, move it into {}", fleets.display()),
-    };
-    let remedy = format!("read it with `tilemark fleet report {wanted}`; {or}");
+    let site = "give your own site file, by which its hosts are reached: `--site FILE`";
+    let remedy = format!("read it with `tilemark fleet report {wanted}`; or {site}");
     let message = format!(
         "{wanted} is not in {}, where your fleet runs are, and its file names programs to start",
         fleets.display()
@@ -338,7 +350,7 @@ fn reported(arguments: &FleetReportArguments) -> Result<FleetVerdict, Failure> {
             let again = by_name(again)?;
             verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?
         }
-        None => verdict::of_grouped(folder.path(), &groups).map_err(unreadable)?,
+        None => verdict_of(&folder, &groups)?,
     };
     if arguments.forms.redact {
         tilemark_report::redact_fleet(&mut found);
@@ -381,7 +393,7 @@ fn write_forms(
 /// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both. With the exit code,
 /// which is that of both runs.
 fn confirmed(arguments: &FleetConfirmArguments) -> Result<(FleetVerdict, u8), Failure> {
-    let folder = own(&arguments.fleet, OtherWay::Move)?;
+    let folder = found(&arguments.fleet, arguments.site.as_deref())?;
     let first = folder.read().map_err(failure)?;
     let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
     let groups = if arguments.site_groups { groups_of_site(&first) } else { Groups::new() };
@@ -394,6 +406,14 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<(FleetVerdict, u8), Fa
         ));
     };
     can_be_confirmed(&chosen)?;
+    if first.version != PROGRAM.version {
+        screen::note(&format!(
+            "the fleet run {} was measured by Tilemark {}: a host with another version, as this machine has ({}), cannot confirm it. To compare the fleet \
+             as it is now: `tilemark fleet run`, then `tilemark fleet compare {}`",
+            first.id, first.version, PROGRAM.version, first.id
+        ));
+    }
+    screen::note(&format!("seed {seed}"));
     let fleets = fleets(&places());
     let again = FleetFolder::create(&fleets, &first.again(&chosen.order, seed, &fleets)).map_err(failure)?;
     waited_for(&again, Watch::default())?;
@@ -426,9 +446,9 @@ fn can_be_confirmed(chosen: &ToConfirm) -> Result<(), Failure> {
 }
 
 /// Finds a fleet run; with another site file its hosts are reached as that has them from now on.
-fn found(named: &FleetNamed) -> Result<FleetFolder, Failure> {
-    let Some(path) = &named.site else { return own(&named.fleet, OtherWay::Site) };
-    let folder = by_name(&named.fleet)?;
+fn found(wanted: &str, site: Option<&Path>) -> Result<FleetFolder, Failure> {
+    let Some(path) = site else { return own(wanted) };
+    let folder = by_name(wanted)?;
     let site = Site::read(path).map_err(failure)?;
     folder.reach_by(path, site).map_err(failure)?;
     Ok(folder)
@@ -448,14 +468,14 @@ struct HostDoing {
 }
 
 fn doing(named: &FleetNamed) -> Result<Doing, Failure> {
-    let folder = found(named)?;
+    let folder = found(&named.fleet, named.site.as_deref())?;
     let fleet = folder.read().map_err(failure)?.id;
     let hosts = status(&folder).map_err(failure)?;
     Ok(Doing { fleet, hosts: hosts.into_iter().map(|(name, doing)| HostDoing { name, doing }).collect() })
 }
 
 fn collected(named: &FleetNamed) -> Result<FleetVerdict, Failure> {
-    let folder = found(named)?;
+    let folder = found(&named.fleet, named.site.as_deref())?;
     collect_all(&folder, &|text| screen::note(text)).map_err(failure)?;
     judged(&folder, &Groups::new())
 }
@@ -478,7 +498,7 @@ struct Cleaned {
 }
 
 fn cancelled(named: &FleetNamed) -> Result<Cancelled, Failure> {
-    let folder = found(named)?;
+    let folder = found(&named.fleet, named.site.as_deref())?;
     let fleet = folder.read().map_err(failure)?.id;
     let hosts = cancel(&folder, &|text| screen::note(text)).map_err(failure)?;
     Ok(Cancelled { fleet, hosts, verdict: judged(&folder, &Groups::new())? })
@@ -490,7 +510,7 @@ fn cancelled_text(cancelled: &Cancelled) -> String {
 }
 
 fn cleaned(named: &FleetNamed) -> Result<Cleaned, Failure> {
-    let folder = found(named)?;
+    let folder = found(&named.fleet, named.site.as_deref())?;
     let fleet = folder.read().map_err(failure)?.id;
     let hosts = clean(&folder, &|text| screen::note(text)).map_err(failure)?;
     Ok(Cleaned { fleet, hosts })
