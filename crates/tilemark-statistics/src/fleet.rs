@@ -24,6 +24,9 @@ pub const HOST_LEAST_CHANGE: f64 = 0.03;
 /// Least difference of a host from its group in a 99th percentile that is called one: 5 %.
 pub const HOST_LEAST_CHANGE_OF_TAIL: f64 = 0.05;
 
+/// Least difference of a host that fails from the others that fail, in the part of its requests that do, which is called one: a factor of 2.
+pub const HOST_LEAST_CHANGE_OF_ERRORS: f64 = 1.0;
+
 /// A host differs only where its p after Holm's correction is below this.
 pub const HOST_SIGNIFICANCE: f64 = 0.01;
 

@@ -36,9 +36,9 @@ pub use figure::INTERVAL_REPEATS_MIN;
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use fisher::fisher_exact;
 pub use fleet::{
-    DriftMeasure, GroupDrift, GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL,
-    HOST_SIGNIFICANCE, HOSTS_FOR_OWN_DRIFT, HostChange, HostPair, HostVerdict, Shift, compare_fleets,
-    compare_hosts, confirm_hosts,
+    DriftMeasure, GroupDrift, GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_ERRORS,
+    HOST_LEAST_CHANGE_OF_TAIL, HOST_SIGNIFICANCE, HOSTS_FOR_OWN_DRIFT, HostChange, HostPair, HostVerdict,
+    Shift, compare_fleets, compare_hosts, confirm_hosts,
 };
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_quantile};

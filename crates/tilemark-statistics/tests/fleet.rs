@@ -4,9 +4,10 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Normal, StudentT};
+use rand_distr::{Binomial, Distribution, Normal, StudentT};
 use tilemark_statistics::{
-    DriftMeasure, GroupMeasure, HOST_LEAST_CHANGE, HostPair, HostVerdict, compare_fleets, compare_hosts,
+    DriftMeasure, GroupMeasure, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_ERRORS, HostPair, HostVerdict,
+    compare_fleets, compare_hosts,
 };
 
 const HOSTS: usize = 40;
@@ -119,6 +120,38 @@ fn a_fleet_with_a_host_at_the_least_change_is_called_alike_at_most_once_in_twent
         compare_hosts(&[measure])[0].as_ref().unwrap().verdict == HostVerdict::Alike
     });
     assert!(found * 20 <= fleets(), "{found}");
+}
+
+/// Hosts on which requests fail by chance alone, each with the same probability; the first one fails `more` times as much. Hosts with a repeat
+/// without a failure are left out.
+fn failing(seed: u64, requests: u64, part: f64, more: f64) -> Vec<Vec<f64>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut host = |part: f64| -> Vec<f64> {
+        let law = Binomial::new(requests, part).unwrap();
+        (0..REPEATS).map(|_| law.sample(&mut random) as f64 / requests as f64).collect()
+    };
+    let all = (0..HOSTS).map(|place| host(if place == 0 { part * more } else { part }));
+    all.filter(|host| host.iter().all(|part| *part > 0.0)).collect()
+}
+
+fn named_by_errors(hosts: Vec<Vec<f64>>) -> Vec<usize> {
+    let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE_OF_ERRORS, in_blocks: false };
+    let Ok(found) = compare_hosts(&[measure]).remove(0) else { return Vec::new() };
+    let differ = found.hosts.iter().enumerate().filter(|(_, host)| host.verdict == HostVerdict::Differs);
+    differ.map(|(place, _)| place).collect()
+}
+
+#[test]
+fn hosts_that_fail_alike_are_not_named_by_how_much_they_fail_and_one_that_fails_far_more_is() {
+    for (requests, part) in [(4_000, 0.01), (300, 0.02)] {
+        let what = format!("alike fleets that name a host by its errors, {part} of {requests}");
+        let found = count(&what, |seed| !named_by_errors(failing(seed, requests, part, 1.0)).is_empty());
+        assert!(found * 100 <= fleets(), "{what}: {found}");
+    }
+    let found = count("the host that fails five times as much is found, and it alone", |seed| {
+        named_by_errors(failing(seed, 4_000, 0.01, 5.0)) == [0]
+    });
+    assert!(found * 100 >= 95 * fleets(), "{found}");
 }
 
 /// A fleet measured twice: nothing changed but that each run of a host has a level of its own, 1 % apart.

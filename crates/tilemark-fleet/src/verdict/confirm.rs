@@ -294,7 +294,37 @@ fn differ_again<'g>(
             }
         }
     }
+    errors_again(found, &suspects, &others, &mut again);
     Some(again)
+}
+
+/// Suspects that fail far more than others that fail, again. Where fewer others fail than the first time, that cannot be said.
+fn errors_again<'g>(
+    found: &FleetVerdict,
+    suspects: &[(&'g String, &Figures)],
+    others: &[&Figures],
+    again: &mut BTreeMap<&'g String, Vec<String>>,
+) {
+    let named = |name: &String| {
+        let host = found.hosts.iter().find(|host| host.name == *name)?;
+        host.errors.as_ref().filter(|errors| errors.outcome == FleetOutcome::Differs)
+    };
+    for (name, figures) in suspects {
+        let Some(errors) = named(name) else { continue };
+        let asked = Asked::errors(errors.measure.trim_end_matches(" errors"));
+        let of_others: Vec<Vec<f64>> =
+            others.iter().filter_map(|figures| asked.values(figures).ok()).collect();
+        let Ok(own) = asked.values(figures) else { continue };
+        if of_others.len() < OTHERS_MIN {
+            continue;
+        }
+        let Ok(changes) = confirm_hosts(&[own], &of_others, asked.least_change) else { continue };
+        let is_more =
+            |change: &HostChange| change.verdict == HostVerdict::Differs && change.change.value > 0.0;
+        if changes.iter().all(is_more) {
+            again.entry(name).or_default().push(errors.measure.clone());
+        }
+    }
 }
 
 fn each_beside_the_other(pair: Vec<Vec<f64>>, least_change: f64) -> Result<Vec<HostChange>, Missing> {

@@ -2,7 +2,7 @@
 
 use super::{
     VerdictError,
-    judge::{Asked, Figures, common_step, figure, figures_at, outcome},
+    judge::{Asked, FAILING_MIN, Figures, common_step, figure, figures_at, outcome},
     read::{HostRecord, ReadFleet, StepKey, fleet},
     sentence::{hosts as count_of, names, percent_words},
     threads,
@@ -14,7 +14,9 @@ use std::{
 use tilemark_report::{
     DriftFailure, DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome,
 };
-use tilemark_statistics::{DriftMeasure, GroupDrift, HostPair, Missing, Shift, compare_fleets};
+use tilemark_statistics::{
+    DriftMeasure, GroupDrift, HostChange, HostPair, HostVerdict, Missing, Shift, compare_fleets,
+};
 use tilemark_units::natural_key;
 
 /// Compares two runs of a fleet, host by host. Hosts whose facts did not change are the controls: only what the others did beyond them
@@ -95,9 +97,51 @@ fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
     if compared.is_empty() && turned.failures.is_empty() {
         return without(drift, "no host has figures of both runs");
     }
-    measure(&mut drift, &same, &compared);
-    conclude(drift, &turned, &left_out)
+    let fail_otherwise = measure(&mut drift, &same, &compared, &turned.both);
+    conclude(drift, &turned, &fail_otherwise, &left_out)
 }
+
+/// How hosts that fail in both runs do so now, where that is not as before.
+#[derive(Default)]
+struct FailOtherwise {
+    /// Hosts with the part of their requests that failed before and fails now.
+    hosts: Vec<(String, f64, f64)>,
+    /// The mean change of all of them.
+    all: Option<f64>,
+}
+
+impl FailOtherwise {
+    fn new(names: &[String], found: &GroupDrift) -> Self {
+        let hosts = names.iter().zip(found.hosts.iter().flatten());
+        let differ = hosts.filter(|(_, change)| change.verdict == HostVerdict::Differs);
+        let parts = |(name, change): (&String, &HostChange)| {
+            (name.clone(), change.value / (1.0 + change.change.value), change.value)
+        };
+        let all = found.all.as_ref().ok().filter(|all| all.verdict == HostVerdict::Differs);
+        Self { hosts: differ.map(parts).collect(), all: all.map(|all| all.change.value) }
+    }
+
+    fn is_any(&self) -> bool {
+        !self.hosts.is_empty() || self.all.is_some()
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        let of_all = self.all.map(|change| {
+            format!("Hosts that fail in both runs fail {:.1} times as often on average.", 1.0 + change)
+        });
+        let of_host = |(name, before, now): &(String, f64, f64)| {
+            format!(
+                "{name}: {:.1} % of its requests fail, and {:.1} % did before.",
+                now * 100.0,
+                before * 100.0
+            )
+        };
+        of_all.into_iter().chain(self.hosts.iter().take(NAMES_DESCRIBED).map(of_host)).collect()
+    }
+}
+
+/// Hosts that a sentence describes, each by itself.
+const NAMES_DESCRIBED: usize = 3;
 
 /// Hosts that only one of the two runs measured.
 struct LeftOut {
@@ -150,6 +194,8 @@ struct Turned {
     /// Those that hold in the other run, at a step that is so near a limit that half of the hosts or more are undecided: chance alone makes some hold and
     /// others fail there.
     near: Vec<String>,
+    /// Those that fail in both runs.
+    both: BTreeSet<String>,
     /// Hosts that count in both runs and on which something changed.
     of_changed: usize,
     /// Hosts that count in both runs and on which nothing changed.
@@ -162,6 +208,7 @@ fn turned(key: &StepKey, same: &[&Both]) -> Turned {
         failures: Vec::new(),
         open: Vec::new(),
         near: Vec::new(),
+        both: BTreeSet::new(),
         of_changed: 0,
         of_controls: 0,
     };
@@ -176,7 +223,11 @@ fn turned(key: &StepKey, same: &[&Both]) -> Turned {
         let (what, other, fails_now) = match (&before.failed, &after.failed) {
             (None, Some(what)) => (what, before, true),
             (Some(what), None) => (what, after, false),
-            (None, None) | (Some(_), Some(_)) => continue,
+            (None, None) => continue,
+            (Some(_), Some(_)) => {
+                turned.both.insert(host.name.to_owned());
+                continue;
+            }
         };
         let name = host.name.to_owned();
         match other.holds {
@@ -310,11 +361,18 @@ fn fact_changes(both: &[Both]) -> Vec<FactChange> {
     all
 }
 
-fn measure(drift: &mut FleetDrift, same: &[&Both], compared: &[(&Both, (Figures, Figures))]) {
-    let Some(first) = compared.first().and_then(|(_, (before, _))| before.first()) else { return };
+fn measure(
+    drift: &mut FleetDrift,
+    same: &[&Both],
+    compared: &[(&Both, (Figures, Figures))],
+    fail_in_both: &BTreeSet<String>,
+) -> FailOtherwise {
+    let Some(first) = compared.first().and_then(|(_, (before, _))| before.first()) else {
+        return FailOtherwise::default();
+    };
     let headline = same.iter().find_map(|host| host.after.headline.clone()).unwrap_or_default();
     let asked = Asked::of(&headline, first);
-    let values = |asked: &Asked| -> Vec<(String, HostPair)> {
+    let of_pairs = |asked: &Asked| -> Vec<(String, HostPair)> {
         let pair = |(host, (before, after)): &(&Both, (Figures, Figures))| {
             let pair = HostPair {
                 before: asked.values(before).ok()?,
@@ -325,8 +383,8 @@ fn measure(drift: &mut FleetDrift, same: &[&Both], compared: &[(&Both, (Figures,
         };
         compared.iter().filter_map(pair).collect()
     };
-    let values: Vec<Vec<(String, HostPair)>> = asked.iter().map(values).collect();
-    let questions: Vec<DriftMeasure> = asked
+    let values: Vec<Vec<(String, HostPair)>> = asked.iter().map(of_pairs).collect();
+    let mut questions: Vec<DriftMeasure> = asked
         .iter()
         .zip(&values)
         .map(|(asked, values)| DriftMeasure {
@@ -334,12 +392,22 @@ fn measure(drift: &mut FleetDrift, same: &[&Both], compared: &[(&Both, (Figures,
             least_change: asked.least_change,
         })
         .collect();
-    for ((asked, values), found) in asked.iter().zip(&values).zip(compare_fleets(&questions)) {
+    let errors = Asked::errors(&headline);
+    let (failing, pairs): (Vec<String>, Vec<HostPair>) =
+        of_pairs(&errors).into_iter().filter(|(name, _)| fail_in_both.contains(name)).unzip();
+    let is_asked = failing.len() >= FAILING_MIN;
+    if is_asked {
+        questions.push(DriftMeasure { hosts: pairs, least_change: errors.least_change });
+    }
+    let mut found = compare_fleets(&questions);
+    let of_errors = found.pop_if(|_| is_asked).and_then(Result::ok);
+    for ((asked, values), found) in asked.iter().zip(&values).zip(found) {
         match found {
             Ok(found) => drift.measures.push(described(asked, values, found)),
             Err(missing) => drift.reasons.push(format!("{}: {}", asked.name, missing.reason)),
         }
     }
+    of_errors.map(|found| FailOtherwise::new(&failing, &found)).unwrap_or_default()
 }
 
 fn described(asked: &Asked, values: &[(String, HostPair)], found: GroupDrift) -> DriftOfMeasure {
@@ -384,13 +452,19 @@ fn shift(found: Result<Shift, Missing>) -> DriftShift {
 
 /// The verdict, hosts by name, and the sentence. What changed is named as a change; that it comes from what changed in the facts is said
 /// only beside unchanged hosts, and then as what it is: more than they did.
-fn conclude(mut drift: FleetDrift, turned: &Turned, left_out: &LeftOut) -> FleetDrift {
+fn conclude(
+    mut drift: FleetDrift,
+    turned: &Turned,
+    fail_otherwise: &FailOtherwise,
+    left_out: &LeftOut,
+) -> FleetDrift {
     let differs = |outcome: &FleetOutcome| *outcome == FleetOutcome::Differs;
     let hosts = drift.measures.iter().flat_map(|measure| &measure.hosts);
     let by_measure: Vec<String> =
         hosts.filter(|host| differs(&host.outcome)).map(|host| host.name.clone()).collect();
     let by_failure = drift.failures.iter().map(|host| host.name.clone());
-    let named = in_order(by_failure.chain(by_measure.iter().cloned()).collect());
+    let by_errors = fail_otherwise.hosts.iter().map(|(name, ..)| name.clone());
+    let named = in_order(by_failure.chain(by_errors).chain(by_measure.iter().cloned()).collect());
     let by_measure = in_order(by_measure);
     // Where a part of the hosts changed, the mean of all may be anything.
     let changes = |measure: &DriftOfMeasure| {
@@ -398,7 +472,7 @@ fn conclude(mut drift: FleetDrift, turned: &Turned, left_out: &LeftOut) -> Fleet
     };
     let doubts = turned.doubts();
     let left_out = left_out.words(&drift);
-    let any = drift.measures.iter().any(changes) || !named.is_empty();
+    let any = drift.measures.iter().any(changes) || fail_otherwise.is_any() || !named.is_empty();
     let all_same = !drift.measures.is_empty()
         && doubts.is_empty()
         && drift.is_about_all()
@@ -413,6 +487,7 @@ fn conclude(mut drift: FleetDrift, turned: &Turned, left_out: &LeftOut) -> Fleet
     said.extend(left_out.iter().map(|clause| as_sentence(clause)));
     // What is sure comes first, and times say nothing of it.
     said.extend(turned.sentences(&drift.changes));
+    said.extend(fail_otherwise.sentences());
     for measure in &drift.measures {
         said.extend(sentence_of(measure, &drift.changes, drift.is_about_all()));
     }

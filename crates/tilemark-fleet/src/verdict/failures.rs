@@ -25,6 +25,11 @@ impl<'r> Failures<'r> {
         }
     }
 
+    /// Whether the host at this place of the records failed.
+    pub(super) fn has_failed(&self, place: Option<usize>) -> bool {
+        place.is_some_and(|place| self.failed[place].is_some())
+    }
+
     /// Whether more than half of all hosts hold: one that fails is out of line then.
     pub(super) fn most_hold(&self) -> bool {
         2 * self.hold > self.failed.len()

@@ -16,8 +16,8 @@ use tilemark_report::{
     HostDifference,
 };
 use tilemark_statistics::{
-    GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL, HostChange, HostVerdict,
-    INTERVAL_REPEATS_MIN, judge::DecidingFigures, judge::deciding_figures,
+    GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_ERRORS, HOST_LEAST_CHANGE_OF_TAIL,
+    HostChange, HostVerdict, INTERVAL_REPEATS_MIN, judge::DecidingFigures, judge::deciding_figures,
 };
 use tilemark_units::natural_key;
 
@@ -48,6 +48,7 @@ pub(super) fn verdict(fleet: &ReadFleet, chosen: &Groups, confirmed: Option<Conf
         trusted: hosts.iter().filter(|host| host.trusted).count(),
         missing,
         verdict: FleetOutcome::CannotTell,
+        confirmed: confirmed.is_some() && described_groups.iter().any(|group| !group.named.is_empty()),
         named: named(&described_groups),
         confirmation: confirmed.map(|confirmed| confirmed.shown),
         reasons: fleet.asked_unknown.iter().cloned().collect(),
@@ -91,6 +92,7 @@ fn described(host: &ReadHost) -> FleetHost {
         capacity: record.and_then(|record| record.capacity.clone()),
         outcome: FleetOutcome::NotCompared,
         changes: Vec::new(),
+        errors: None,
         why: None,
         unusual: Vec::new(),
         problems: host.problems.clone(),
@@ -140,12 +142,16 @@ fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> (Fl
         .filter_map(|(place, figures)| Some((*place, figures.as_ref().ok()?)))
         .collect();
     let headline = records.iter().find_map(|record| record.headline.clone()).unwrap_or_default();
-    judged.measures = measures(&headline, &compared, hosts);
+    let failures = Failures::at(&key, &records);
+    let has_failed = |place: &usize| failures.has_failed(group.hosts.iter().position(|own| own == place));
+    let failing: Vec<(usize, &Figures)> =
+        compared.iter().filter(|(place, _)| has_failed(place)).copied().collect();
+    judged.measures = measures(&headline, &compared, &failing, hosts);
     for (place, _) in &compared {
         hosts[*place].outcome = outcome_of(&hosts[*place], &judged.measures);
     }
-    let failures = Failures::at(&key, &records);
     write_failures(&failures, &key, group, hosts);
+    write_errors(&failing, hosts);
     let is_divided = failures.are_of_some() && !failures.most_hold();
     let failing = match is_divided {
         true => Some(failures.words(&key, &judged.hosts)),
@@ -240,7 +246,7 @@ pub(super) fn figures_at(record: &HostRecord, key: &StepKey) -> Result<Figures, 
     }
 }
 
-/// One of the two measures: how it is read, and when a change of it is one.
+/// One of the measures: how it is read, and when a change of it is one.
 pub(super) struct Asked {
     pub(super) name: String,
     pub(super) unit: String,
@@ -270,6 +276,17 @@ impl Asked {
         ]
     }
 
+    /// The part of requests that failed, of hosts on which some do: the difference between 1 and 90 % is none of times.
+    pub(super) fn errors(headline: &str) -> Self {
+        Self {
+            name: format!("{headline} errors"),
+            unit: "part".to_owned(),
+            more_is_better: false,
+            least_change: HOST_LEAST_CHANGE_OF_ERRORS,
+            read: |figures| figures.errors,
+        }
+    }
+
     /// Its value in every repeat, or why that cannot be: a repeat without it is not left out, since that would choose repeats by their
     /// result.
     pub(super) fn values(&self, figures: &Figures) -> Result<Vec<f64>, String> {
@@ -285,15 +302,26 @@ impl Asked {
 /// The place of a host with a measure in each of its repeats, or why it has none.
 type HostValues = (usize, Result<Vec<f64>, String>);
 
-/// Compares the hosts of a group, and writes what was found to each.
-fn measures(headline: &str, compared: &[(usize, &Figures)], hosts: &mut [FleetHost]) -> Vec<FleetMeasure> {
+/// Hosts that fail, of which one can be said to fail more than most of them.
+pub(super) const FAILING_MIN: usize = 3;
+
+/// Compares the hosts of a group, and writes what was found to each. `failing`: those that fail, which are compared by how much they do too.
+fn measures(
+    headline: &str,
+    compared: &[(usize, &Figures)],
+    failing: &[(usize, &Figures)],
+    hosts: &mut [FleetHost],
+) -> Vec<FleetMeasure> {
     let Some(first) = compared.first().and_then(|(_, figures)| figures.first()) else { return Vec::new() };
     let asked = Asked::of(headline, first);
     let values: Vec<Vec<HostValues>> = asked
         .iter()
         .map(|asked| compared.iter().map(|(place, figures)| (*place, asked.values(figures))).collect())
         .collect();
-    let questions: Vec<GroupMeasure> = asked
+    let errors = Asked::errors(headline);
+    let of_errors: Vec<(usize, Vec<f64>)> =
+        failing.iter().filter_map(|(place, figures)| Some((*place, errors.values(figures).ok()?))).collect();
+    let mut questions: Vec<GroupMeasure> = asked
         .iter()
         .zip(&values)
         .map(|(asked, values)| GroupMeasure {
@@ -302,7 +330,17 @@ fn measures(headline: &str, compared: &[(usize, &Figures)], hosts: &mut [FleetHo
             in_blocks: false,
         })
         .collect();
-    let spreads = tilemark_statistics::compare_hosts(&questions);
+    let is_asked = of_errors.len() >= FAILING_MIN;
+    if is_asked {
+        let hosts = of_errors.iter().map(|(_, values)| values.clone()).collect();
+        questions.push(GroupMeasure { hosts, least_change: errors.least_change, in_blocks: false });
+    }
+    let mut spreads = tilemark_statistics::compare_hosts(&questions);
+    if let Some(Ok(spread)) = spreads.pop_if(|_| is_asked) {
+        for ((place, _), change) in of_errors.iter().zip(&spread.hosts) {
+            hosts[*place].errors = Some(of_errors_only(difference(&errors, change)));
+        }
+    }
     let mut found = Vec::new();
     for ((asked, values), spread) in asked.iter().zip(&values).zip(spreads) {
         let has_any = values.iter().any(|(_, values)| values.is_ok());
@@ -338,6 +376,31 @@ pub(super) fn difference(asked: &Asked, change: &HostChange) -> HostDifference {
         simultaneous_high: finite(change.simultaneous.high),
         p: change.p,
         outcome: outcome(change.verdict),
+    }
+}
+
+/// A host that fails less than most of those that fail is not out of line, and none is alike by failing as much.
+fn of_errors_only(change: HostDifference) -> HostDifference {
+    let is_more = change.outcome == FleetOutcome::Differs && change.change.value > 0.0;
+    let outcome = if is_more { FleetOutcome::Differs } else { FleetOutcome::CannotTell };
+    HostDifference { outcome, ..change }
+}
+
+/// Hosts that fail far more than most of those that fail are out of line, whether others hold or not.
+fn write_errors(failing: &[(usize, &Figures)], hosts: &mut [FleetHost]) {
+    for (place, _) in failing {
+        let host = &mut hosts[*place];
+        let Some(errors) = host.errors.as_ref().filter(|own| own.outcome == FleetOutcome::Differs) else {
+            continue;
+        };
+        let median = errors.value / (1.0 + errors.change.value);
+        let words = format!(
+            "{:.1} % of its requests fail, and {:.1} % is the median of the hosts that fail",
+            errors.value * 100.0,
+            median * 100.0
+        );
+        host.why = Some(host.why.iter().cloned().chain([words]).collect::<Vec<_>>().join("; "));
+        host.outcome = FleetOutcome::Differs;
     }
 }
 
@@ -477,6 +540,9 @@ fn keep_confirmed(host: &mut FleetHost, again: &[String], no_failure: Option<&St
         if !again.contains(&change.measure) {
             change.outcome = FleetOutcome::CannotTell;
         }
+    }
+    if let Some(errors) = host.errors.as_mut().filter(|errors| !again.contains(&errors.measure)) {
+        errors.outcome = FleetOutcome::CannotTell;
     }
     if let Some(why) = no_failure {
         host.why = Some(why.clone());

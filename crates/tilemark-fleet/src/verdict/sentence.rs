@@ -72,8 +72,7 @@ fn differing(found: &FleetVerdict) -> Vec<String> {
     if !found.named.is_empty() {
         said.push(match &found.confirmation {
             Some(confirmation) => format!("Confirmed by a second measurement ({}).", confirmation.fleet),
-            None => "Each host was measured in one run only: measure the suspects again with `fleet confirm` before you blame a host."
-                .to_owned(),
+            None => suspects(&found.named),
         });
     }
     if let Some(confirmation) = found.confirmation.as_ref().filter(|one| !one.not_confirmed.is_empty()) {
@@ -81,6 +80,15 @@ fn differing(found: &FleetVerdict) -> Vec<String> {
         said.push(format!("Not confirmed: {}.", names(not)));
     }
     said
+}
+
+/// Hosts that differed in one run are no more than that.
+fn suspects(named: &[String]) -> String {
+    let are = if named.len() == 1 { "is a suspect" } else { "are suspects" };
+    let names = names(named.iter().map(String::as_str));
+    format!(
+        "{names} {are}: each host was measured in one run only. Measure again with `fleet confirm` before you blame a host."
+    )
 }
 
 /// Whether only two hosts of a group have a measure: each figure of it is beside the other host then, and not beside a median.

@@ -4,6 +4,7 @@ use tilemark_plan::scenario::LoopKind;
 use tilemark_record::summary::{Better, RepeatSummary};
 
 use super::cost::{p50, p99, throughput};
+use super::gate::error_fraction;
 
 /// The figures of a repeat by which hosts are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +19,14 @@ pub struct DecidingFigures {
     pub value: Option<f64>,
     /// The 99th percentile of latency in milliseconds, where enough requests lie beyond it.
     pub p99_ms: Option<f64>,
+    /// Part of its requests that failed or were answered wrongly. `None` where none ended.
+    pub errors: Option<f64>,
 }
 
 /// The figures of the headline load; `None` where the repeat has no such load.
 pub fn deciding_figures(repeat: &RepeatSummary, headline: &str) -> Option<DecidingFigures> {
     let load = repeat.loads.iter().find(|load| load.name == headline)?;
-    let p99_ms = p99(repeat, headline);
+    let (p99_ms, errors) = (p99(repeat, headline), error_fraction(load));
     let figures = match (&load.figure, load.loop_kind) {
         (Some(figure), _) => DecidingFigures {
             name: "figure",
@@ -31,6 +34,7 @@ pub fn deciding_figures(repeat: &RepeatSummary, headline: &str) -> Option<Decidi
             more_is_better: figure.better == Better::Higher,
             value: throughput(repeat, headline),
             p99_ms,
+            errors,
         },
         (None, LoopKind::Closed) => DecidingFigures {
             name: "throughput",
@@ -38,6 +42,7 @@ pub fn deciding_figures(repeat: &RepeatSummary, headline: &str) -> Option<Decidi
             more_is_better: true,
             value: throughput(repeat, headline),
             p99_ms,
+            errors,
         },
         (None, LoopKind::Open) => DecidingFigures {
             name: "p50",
@@ -45,6 +50,7 @@ pub fn deciding_figures(repeat: &RepeatSummary, headline: &str) -> Option<Decidi
             more_is_better: false,
             value: p50(repeat, headline),
             p99_ms,
+            errors,
         },
     };
     Some(figures)

@@ -107,6 +107,8 @@ pub struct FleetVerdict {
     pub verdict: FleetOutcome,
     /// Hosts that differ from their group; with a confirmation, those that were confirmed.
     pub named: Vec<String>,
+    /// Whether hosts are named, and each was measured again among others and differed again. Until then they are suspects.
+    pub confirmed: bool,
     /// What measuring suspects again found, where that was done.
     pub confirmation: Option<FleetConfirmation>,
     /// Why the verdict is not more.
@@ -168,6 +170,8 @@ pub struct FleetHost {
     pub outcome: FleetOutcome,
     /// Each measure beside the group's median.
     pub changes: Vec<HostDifference>,
+    /// How much it fails beside the hosts of its group that fail, where three or more do. It may differ by this, and is never called alike by it.
+    pub errors: Option<HostDifference>,
     /// Why it is not compared, differs by no measure, or is not called alike for another reason than a measure.
     pub why: Option<String>,
     /// Facts in which it is not like most hosts of its group.

@@ -73,10 +73,11 @@ pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -
 }
 
 /// Trusted where the verdict is about all hosts that were asked. A host that differs does so whoever else is missing or cannot be compared:
-/// then there is none.
+/// then there is none. One that differed once is a suspect, and whether it is out of line is not known yet.
 fn chip(fleet: &FleetVerdict) -> Option<Chip> {
     match fleet.verdict {
         FleetOutcome::Alike => Some(Chip::Trusted),
+        FleetOutcome::Differs if !fleet.confirmed => Some(Chip::CannotTell),
         FleetOutcome::Differs => {
             let is_compared = |host: &FleetHost| host.outcome != FleetOutcome::NotCompared;
             let are_all = fleet.missing.is_empty() && fleet.hosts.iter().all(is_compared);
@@ -539,6 +540,7 @@ mod tests {
                 hosts: 1,
             }],
             problems: vec![HOSTILE.to_owned()],
+            errors: None,
         };
         let measure = FleetMeasure {
             name: HOSTILE.to_owned(),
@@ -574,6 +576,7 @@ mod tests {
             missing: vec!["b".to_owned()],
             verdict: FleetOutcome::Differs,
             named: vec![HOSTILE.to_owned()],
+            confirmed: false,
             confirmation: None,
             reasons: vec![HOSTILE.to_owned()],
             sentence: HOSTILE.to_owned(),
