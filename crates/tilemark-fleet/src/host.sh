@@ -89,7 +89,7 @@ do_fetch() {
             sleep 0.2
             left=$((left - 1))
         done
-        # Nobody else closed it, so its archive is made anew each time.
+        # Nobody else closed it, so its archive is made again each time.
         archive=$place/lost-$attempt.tar.gz
         rm -f "$archive"
     fi
