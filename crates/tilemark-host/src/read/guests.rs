@@ -32,9 +32,9 @@ fn guest(host: &dyn HostView, pid: u32) -> Option<RunningGuest> {
 
 /// `-name web`, `-name guest=web,debug-threads=on`, in any order.
 fn guest_name(words: &[&str]) -> Fact<String> {
-    let values =
+    let mut values =
         words.iter().zip(words.iter().skip(1)).filter(|(flag, _)| matches!(**flag, "-name" | "--name"));
-    let name = values.filter_map(|(_, value)| name_in(value)).next();
+    let name = values.find_map(|(_, value)| name_in(value));
     name.map_or_else(|| Fact::Missing("its command line has no -name".into()), Fact::Value)
 }
 

@@ -191,7 +191,7 @@ const REVERSIBLE: [(&str, &[&str]); 8] = [
 fn reversible(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let settings = sysctl::sysctl(request)?;
     let known = REVERSIBLE.iter().find(|(key, _)| *key == request.key);
-    let values = known.map_or(&[] as &[&str], |(_, values)| *values);
+    let values = known.map(|(_, values)| *values).unwrap_or_default();
     let is_there = settings.iter().all(|setting| setting.now().is_ok_and(|now| now == setting.value));
     if is_there || values.contains(&request.value) {
         return Ok(settings);
