@@ -26,7 +26,7 @@ pub(crate) fn interrupts() -> u32 {
 }
 
 /// Whether Ctrl-C was pressed.
-pub(crate) fn interrupted() -> bool {
+pub fn interrupted() -> bool {
     interrupts() > 0
 }
 

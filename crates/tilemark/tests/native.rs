@@ -136,6 +136,23 @@ fn a_second_run_is_told_of_the_first_which_ends_whole_when_interrupted() {
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
+/// With any other code `git bisect run` would go on to the next commit.
+#[test]
+fn ctrl_c_ends_a_bisection() {
+    let Some(real) = Real::new() else { return };
+    let mut run = RUN.to_vec();
+    run[0] = "ab";
+    let sides = ["--a", "load.web.rate=400/s", "--b", "load.web.rate=500/s", "--exit-verdict"];
+    let mut running =
+        real.start(&[&run[..], &sides, &["--set", "measure.length=60s", "--not-alone"]].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    let processes = Process::descendants(running.child.id() as i32);
+    running.signal(Signal::INT);
+    let said = running.said();
+    assert_eq!(said.code, Some(128), "{said:?}");
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+}
+
 #[test]
 fn a_record_is_not_put_where_something_is() {
     let Some(real) = Real::new() else { return };

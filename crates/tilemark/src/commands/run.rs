@@ -27,6 +27,7 @@ use tilemark_run::{
     run::continue_record::RecordToContinue,
     run::keep,
     run::record,
+    stop::interrupted,
 };
 use tilemark_site::{Network, Site};
 
@@ -165,6 +166,8 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         Err(failure) => no_verdict(&failure, form),
         Ok((measured, code)) => match failed(&measured) {
             Some(failure) => no_verdict(&failure, Form::Text),
+            // The user ended it: what its whole repeats show must not let a bisection go on.
+            None if interrupted() => ExitCode::from(screen::STOP_BISECT),
             None => ExitCode::from(code),
         },
     }
