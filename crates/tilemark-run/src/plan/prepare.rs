@@ -28,7 +28,7 @@ use tilemark_plan::{
 use tilemark_site::Site;
 use tilemark_statistics::{Arrangement, PRIMARY_MEASURES_MAX, can_reach};
 use tilemark_sys::text_file::read_text;
-use tilemark_units::Span;
+use tilemark_units::{Span, counted};
 
 /// What the user asked of a scenario.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -321,9 +321,12 @@ pub fn drawn_seed() -> Result<u64, Failure> {
     Ok(u32::from_le_bytes(bytes).into())
 }
 
-/// A ladder that must end before one whole block of repeats would measure nothing.
+/// A ladder that must end before one whole block of repeats would measure nothing, and a search before one repeat of its first count.
 fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
-    let Some(within) = plan.within.filter(|_| plan.search.is_none()) else { return Ok(()) };
+    let Some(within) = plan.within else { return Ok(()) };
+    if let Some(search) = &plan.search {
+        return enough_for_a_search(plan, within, search.within.unwrap_or(within));
+    }
     let Some(first) = expect::ends_of_blocks(plan).next().filter(|first| *first > within) else {
         return Ok(());
     };
@@ -334,6 +337,24 @@ fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
             "one takes about {}, all of it {}: give it longer, or measure fewer points",
             first.rounded(),
             plan.expected.time.rounded()
+        ),
+    ))
+}
+
+/// The search proper has what is left of the time beside points on other backends and a twin.
+fn enough_for_a_search(plan: &Plan, within: Span, left: Span) -> Result<(), Failure> {
+    let Some(first) = plan.points.first() else { return Ok(()) };
+    let needed = Span::new(expect::time_of(first));
+    if needed <= left {
+        return Ok(());
+    }
+    let besides = within.get().saturating_sub(left.get());
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!("`--within {within}` ends before one repeat of {}", counted(first.tiles, "tile")),
+        format!(
+            "it needs about {}, and an answer needs many: give it longer",
+            Span::new(needed.get() + besides).rounded()
         ),
     ))
 }
@@ -378,7 +399,7 @@ pub fn scenarios() -> Vec<Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{TILE, ladder, plan_of};
+    use crate::fakes::{TILE, ladder, plan_of, search};
     use std::{collections::BTreeSet, fs, time::Duration};
 
     #[test]
@@ -393,8 +414,16 @@ mod tests {
         let shorter = Span::new(first.get() - Duration::from_secs(1));
         let failure = refused(shorter, &clones).unwrap();
         assert!(failure.remedy.contains(&format!("one takes about {}", first.rounded())), "{failure:?}");
-        let search = Request { search: true, ..clones };
-        assert_eq!(refused(shorter, &search), None, "a search stops by what its next count takes");
+    }
+
+    #[test]
+    fn a_search_without_time_for_one_repeat_of_its_first_count_is_refused() {
+        let refused = |within| enough_for_a_repeat(&plan_of(TILE, &search(Some(within)))).err();
+        let one = expect::time_of(&plan_of(TILE, &search(None)).points[0]);
+        assert_eq!(refused(Span::new(one)), None, "it stops by what its next count takes");
+        let failure = refused(Span::new(one - Duration::from_millis(1))).unwrap();
+        assert!(failure.message.contains("ends before one repeat of 1 tile"), "{failure:?}");
+        assert!(failure.remedy.contains(&format!("about {}", Span::new(one).rounded())), "{failure:?}");
     }
 
     #[test]
