@@ -151,15 +151,18 @@ pub(crate) struct PlanArguments {
 /// The command line with `run` where `plan` is followed by none of the commands that it plans.
 pub(crate) fn with_planned_command(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut given: Vec<OsString> = given.collect();
-    let known = ["run", "capacity", "ab", "quick", "help", "-h", "--help", "-V", "--version"];
-    let names_one = given.get(2).is_some_and(|next| known.iter().any(|known| next == known));
+    let plan = PlanCommand::augment_subcommands(clap::Command::new("plan"));
+    let others = ["help", "-h", "--help", "-V", "--version"];
+    let names_one = given.get(2).and_then(|next| next.to_str()).is_some_and(|next| {
+        plan.get_subcommands().any(|known| known.get_name() == next) || others.contains(&next)
+    });
     if given.get(1).is_some_and(|command| command == "plan") && !names_one {
         given.insert(2, "run".into());
     }
     given
 }
 
-/// Another command than those that `plan` plans, where `plan` is followed by one: `interference` of `plan interference web`. It would
+/// Another command than those that `plan` plans, where `plan` is followed by one: `compare` of `plan compare one two`. It would
 /// be taken for a scenario.
 pub(crate) fn unplanned_command(given: &[OsString]) -> Option<String> {
     let is_plan = given.get(1).is_some_and(|command| command == "plan") && given.get(2)? == "run";
@@ -199,10 +202,32 @@ pub(crate) enum PlanCommand {
         #[command(flatten)]
         form: PlanForm,
     },
+    /// Plan `tilemark interference`
+    Interference {
+        #[command(flatten)]
+        arguments: InterferenceArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
+    /// Plan `tilemark host try`
+    #[command(subcommand)]
+    Host(PlanHostCommand),
     /// Plan `tilemark quick`
     Quick {
         #[command(flatten)]
         arguments: QuickArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
+}
+
+/// The commands of `host` whose work can be planned; `host plan` is about a profile.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanHostCommand {
+    /// Plan `tilemark host try`
+    Try {
+        #[command(flatten)]
+        arguments: Box<TryArguments>,
         #[command(flatten)]
         form: PlanForm,
     },

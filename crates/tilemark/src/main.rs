@@ -23,7 +23,7 @@ fn parsed() -> Result<Arguments, clap::Error> {
     let given = with_planned_command(std::env::args_os());
     if let Some(named) = unplanned_command(&given) {
         let message = format!(
-            "`plan` cannot plan `{named}`. It plans `run`, `capacity`, `ab` and `quick`; `plan SCENARIO` is `plan run SCENARIO`"
+            "`plan` cannot plan `{named}`. It plans `run`, `capacity`, `ab`, `interference`, `host try` and `quick`; `plan SCENARIO` is `plan run SCENARIO`"
         );
         command.build();
         let plan = command.find_subcommand_mut("plan").expect("`plan` is a command");

@@ -42,6 +42,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!("Image     {}", looked.image),
     ];
+    lines.extend(screening(plan).iter().map(|line| format!("Tries     {line}")));
     lines.extend(surges(plan));
     lines.extend(prepared.sides.iter().flat_map(side_lines));
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {

@@ -3,7 +3,7 @@
 use super::{places, run};
 use crate::{
     PROGRAM,
-    arguments::{Continuing, Measuring, PlanArguments, PlanCommand},
+    arguments::{Continuing, Measuring, PlanArguments, PlanCommand, PlanHostCommand},
     screen::{self, Form},
 };
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ use tilemark_run::{
     plan::prepare::{Asked, Prepared, prepare, resolved},
     plan::text,
     run::compare::Tolerance,
+    run::keep,
 };
 
 /// Prints what would be done, or the reason why it cannot be.
@@ -32,6 +33,14 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
             let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref());
             let asked = tolerance.and_then(|_| run::with_site(run::asked_of_ab(arguments), &arguments.site));
             show(asked, &arguments.measuring, None, form.resolved)
+        }
+        PlanCommand::Interference { arguments, form } => {
+            let asked = run::with_site(run::asked_of_interference(arguments), &arguments.site);
+            show(asked, &arguments.measuring, None, form.resolved)
+        }
+        PlanCommand::Host(PlanHostCommand::Try { arguments, form }) => {
+            let kept = arguments.keep.as_deref().map_or(Ok(()), keep::check);
+            show(kept.map(|()| run::asked_of_try(arguments)), &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Quick { arguments, form } => {
             let asked = Ok(run::asked_of_quick(arguments));

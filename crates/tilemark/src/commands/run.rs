@@ -69,11 +69,13 @@ pub(crate) fn asked_of_capacity(arguments: &CapacityArguments) -> Asked {
 
 /// `tilemark interference`
 pub(crate) fn interference(arguments: &InterferenceArguments) -> ExitCode {
-    let asked =
-        Asked { scenario: arguments.scenario.clone(), interference: true, ..asked(&arguments.resolution) };
-    let outcome =
-        with_site(asked, &arguments.site).and_then(|asked| measured(asked, &arguments.measuring, None));
-    finish(outcome, &arguments.measuring)
+    let asked = with_site(asked_of_interference(arguments), &arguments.site);
+    finish(asked.and_then(|asked| measured(asked, &arguments.measuring, None)), &arguments.measuring)
+}
+
+/// What `tilemark interference` is asked for.
+pub(crate) fn asked_of_interference(arguments: &InterferenceArguments) -> Asked {
+    Asked { scenario: arguments.scenario.clone(), interference: true, ..asked(&arguments.resolution) }
 }
 
 /// `tilemark host try`
@@ -82,17 +84,7 @@ pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
     if let Err(failure) = arguments.keep.as_deref().map_or(Ok(()), keep::check) {
         return screen::fail(&failure, form);
     }
-    let asked = Asked {
-        scenario: arguments.scenario.clone(),
-        tiles: arguments.tiles.map(|tiles| vec![tiles]),
-        screening: Some(AskedScreening {
-            profile: arguments.profile.clone(),
-            allow: arguments.allow.clone(),
-            pairs: arguments.pairs,
-        }),
-        ..asked(&arguments.resolution)
-    };
-    let outcome = measured(asked, &arguments.measuring, None);
+    let outcome = measured(asked_of_try(arguments), &arguments.measuring, None);
     let (Ok(measured), Some(path)) = (&outcome, &arguments.keep) else {
         return finish(outcome, &arguments.measuring);
     };
@@ -105,6 +97,20 @@ pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
             // The one document of `--json` is the result; this goes to standard error besides.
             kept.failed.map_or(code, |failure| screen::fail(&failure, Form::Text))
         }
+    }
+}
+
+/// What `tilemark host try` is asked for.
+pub(crate) fn asked_of_try(arguments: &TryArguments) -> Asked {
+    Asked {
+        scenario: arguments.scenario.clone(),
+        tiles: arguments.tiles.map(|tiles| vec![tiles]),
+        screening: Some(AskedScreening {
+            profile: arguments.profile.clone(),
+            allow: arguments.allow.clone(),
+            pairs: arguments.pairs,
+        }),
+        ..asked(&arguments.resolution)
     }
 }
 
