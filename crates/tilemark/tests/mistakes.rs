@@ -98,16 +98,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on emulated --set qemu.kernel=/etc/passwd", 2, "/etc/passwd (`qemu.kernel`) is no kernel"),
     ("plan web --on emulated --set qemu.machine=none", 2, "no guest starts on it"),
     ("plan web --on native --set host.setting.vm.wob=1", 2, "vm.wob"),
-    (
-        "plan web --on native --set measure.length=1s --set measure.repeats=1 --set load.web.rate=9/s",
-        2,
-        "a p99 needs 2000 requests",
-    ),
-    (
-        "plan capacity web --on native --set measure.length=1s --set measure.repeats=1 --set load.web.rate=9/s",
-        2,
-        "asks 9 at 1 tile",
-    ),
+    ("plan capacity web --on native --within 1s", 2, "ends before one repeat of 1 tile"),
     ("plan ab web --on native", 2, "neither `--a` nor `--b` was given"),
     (
         "plan ab web --on native --a load.web.rate=300/s --b load.web.rate=300/s",
@@ -262,6 +253,39 @@ fn a_plan_of_each_command_has_its_flags() {
     let plain = home.says(&["plan", "web", "--on", "native", "--seed", "1"]);
     assert_eq!(plain.out, home.says(&["plan", "run", "web", "--on", "native", "--seed", "1"]).out);
     assert!(plain.out.contains("Image     `first-look`, not in the cache"), "{plain:?}");
+}
+
+/// The other figures of such a run are sound, and `run` measures them.
+#[test]
+fn too_few_requests_for_a_p99_are_a_warning_of_plan() {
+    let said = Home::new().says(&["plan", "web", "--on", "native", "--set", "load.web.rate=5/s"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("\nWarning   no p99 from this run: it needs 2000 requests"), "{said:?}");
+}
+
+#[test]
+fn what_interference_and_host_try_would_do_is_planned() {
+    let home = Home::new();
+    let roles = home.says(&["plan", "interference", "first-look", "--on", "native"]);
+    assert_eq!(roles.code, Some(0), "{roles:?}");
+    assert!(roles.out.contains("\nTime      about ") && roles.out.contains("roles web + burst"), "{roles:?}");
+    let profile = "schema = 1\nname = \"p\"\nabout = \"A test.\"\nsource = \"a test\"\n\
+        [[setting]]\nkey = \"net.core.somaxconn\"\nvalue = \"1234\"\n\
+        [[setting]]\nkey = \"net.ipv4.tcp_autocorking\"\nvalue = \"0\"\n";
+    let profile = home.file("p.toml", profile);
+    let profile = profile.to_str().unwrap();
+    let tried = home.says(&["plan", "host", "try", "web", "--on", "native", "--profile", profile]);
+    assert_eq!(tried.code, Some(0), "{tried:?}");
+    assert!(tried.out.contains("\nTries     2 settings of the profile p are screened in "), "{tried:?}");
+    assert!(
+        tried.out.contains("\nTries     then each setting that looks real is confirmed alone in 12 pairs")
+    );
+    let nowhere = ["plan", "host", "try", "web", "--profile", profile, "--keep", "/nowhere/kept.toml"];
+    assert_eq!(
+        home.says(&nowhere).code,
+        Some(3),
+        "a place that cannot be written is refused as by the command"
+    );
 }
 
 /// A reader that leaves ends nothing; a full disk behind standard output is an error.

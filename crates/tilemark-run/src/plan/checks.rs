@@ -50,55 +50,49 @@ pub fn look(
     resources::enough(plan, places, record.unwrap_or(&places.runs))?;
     let filtered = plan.host.own_bridge.as_ref().and_then(bridge_filter::look);
     let filtered = filtered.map(|found| format!("{}; to fix: {}", found.what, found.remedy));
-    Ok(Looked { image, warnings: twins_memory(plan).into_iter().chain(filtered).collect() })
+    let warnings = too_few_requests(plan).into_iter().chain(twins_memory(plan)).chain(filtered);
+    Ok(Looked { image, warnings: warnings.collect() })
 }
 
-/// Refuses a plan whose repeats cannot give the p99 that the gate is about.
-///
-/// # Errors
-/// When the requests of a point's headline load are too few; the message has their number.
-pub fn enough_requests(plan: &Plan) -> Result<(), Failure> {
-    let Some((point, requests)) = plan.points.iter().find_map(|point| {
-        let requests = requests_of(plan, point)?;
-        percentile_admissible(requests, 0.99).is_err().then_some((point, requests))
-    }) else {
-        return Ok(());
-    };
+/// The first point whose repeats cannot give the p99 that the gate is about, with what helps. Its other figures are measured.
+fn too_few_requests(plan: &Plan) -> Option<String> {
+    let (point, unit, requests) = plan.points.iter().find_map(|point| {
+        let (unit, requests) = requests_of(plan, point)?;
+        percentile_admissible(requests, 0.99).is_err().then_some((point, unit, requests))
+    })?;
     let load = plan.scenario.headline.as_deref().unwrap_or_default();
     let measure = &point.measure;
-    let least = measure.length.get().as_secs_f64() * f64::from(REQUESTS_MIN) / (requests.max(1) as f64);
-    Err(Failure::new(
-        FailureCode::BadInput,
-        format!(
-            "a p99 needs {REQUESTS_MIN} requests, and load `{load}` asks {requests} at {} in {} of {}",
-            counted(point.tiles, "tile"),
-            counted(measure.repeats, "repeat"),
-            measure.length
-        ),
-        format!(
-            "measure longer (`--set measure.length={}s`), or give the load a higher `rate`",
-            least.ceil().max(1.0)
-        ),
+    let times = f64::from(REQUESTS_MIN) / (requests.max(1) as f64);
+    let least = |now: f64| (now * times).ceil().max(1.0);
+    Some(format!(
+        "no p99 from this run: it needs {REQUESTS_MIN} {unit}, and load `{load}` sends {requests} at {} in {} of {}; to fix: \
+         measure longer (`--set measure.length={}s`) or more often (`--set measure.repeats={}`), or give the load a higher `rate`",
+        counted(point.tiles, "tile"),
+        counted(measure.repeats, "repeat"),
+        measure.length,
+        least(measure.length.get().as_secs_f64()),
+        least(f64::from(measure.repeats)),
     ))
 }
 
 /// Fewer requests give no p99: 20 must lie beyond it.
 const REQUESTS_MIN: u32 = 2_000;
 
-/// Requests of the headline load in all repeats of a point; `None` where they are not known before, or are not judged.
-fn requests_of(plan: &Plan, point: &Point) -> Option<u64> {
+/// Requests of the headline load in all repeats of a point, by their own name; `None` where they are not known before, or are not judged.
+fn requests_of<'p>(plan: &Plan, point: &'p Point) -> Option<(&'p str, u64)> {
     if plan.host.emulates(point.backend) {
         return None;
     }
     let headline = plan.scenario.headline.as_deref()?;
     let rate = |load: &LoadPlan| match &load.demand {
-        Demand::Open { rate, .. } if load.work.name() == "web" => Some(rate.get()),
-        _ => None,
+        Demand::Open { rate, .. } => Some(rate.get()),
+        Demand::Closed => None,
     };
-    let rates: Option<Vec<f64>> = point.loads.iter().filter(|load| load.name == headline).map(rate).collect();
-    let rate: f64 = rates.filter(|rates| !rates.is_empty())?.iter().sum();
+    let loads = || point.loads.iter().filter(|load| load.name == headline);
+    let unit = loads().next()?.work.facts().unit();
+    let rate: f64 = loads().map(rate).sum::<Option<f64>>()?;
     let seconds = point.measure.length.get().as_secs_f64() * f64::from(point.measure.repeats);
-    Some((rate * seconds) as u64)
+    Some((unit, (rate * seconds) as u64))
 }
 
 /// Refuses two sides that are not given, or that are one and the same.
@@ -212,4 +206,30 @@ fn twins_memory(plan: &Plan) -> Option<String> {
             plan.host.memory_available.rounded()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{ladder, plan_of};
+    use tilemark_plan::{builtin::builtin, resolve::Request};
+
+    #[test]
+    fn every_open_loop_whose_requests_are_too_few_for_a_p99_is_named_with_what_helps() {
+        let warning = |scenario: &str, settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let request = Request { tiles: Some(vec![1]), settings: settings.collect(), ..ladder() };
+            too_few_requests(&plan_of(builtin(scenario).unwrap().text, &request))
+        };
+        let slow = [("load.web.rate", "5/s"), ("measure.length", "20s"), ("measure.repeats", "2")];
+        assert_eq!(
+            warning("web", &slow).unwrap(),
+            "no p99 from this run: it needs 2000 requests, and load `web` sends 200 at 1 tile in 2 repeats of 20s; to fix: measure longer \
+             (`--set measure.length=200s`) or more often (`--set measure.repeats=20`), or give the load a higher `rate`"
+        );
+        assert_eq!(warning("web", &[]), None);
+        let pages = warning("sessions", &[]).unwrap();
+        assert!(pages.contains("it needs 2000 pages, and load `shop` sends 1800 at 1 tile"), "{pages}");
+        assert_eq!(warning("sessions", &[("measure.repeats", "4")]), None);
+    }
 }
