@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 use std::collections::BTreeMap;
+use tilemark_units::{Bytes, Span};
 
 /// The flag that each key was typed with.
 pub(crate) type Typed = BTreeMap<String, &'static str>;
@@ -135,11 +136,24 @@ fn number_without_unit(document: &Value, typed: &Typed, at: &[String], message: 
     }
     let (key, unit) = (at.last()?, unit_of_default(document, at).or_else(|| unit(at))?);
     let place = place(document, at);
-    let right = match typed.get(&place) {
-        Some(flag) => format!("write `{flag} {place}={number}{unit}`"),
-        None => format!("write `{key} = \"{number}{unit}\"`"),
+    let written = |unit: &str| match typed.get(&place) {
+        Some(flag) => format!("`{flag} {place}={number}{unit}`"),
+        None => format!("`{key} = \"{number}{unit}\"`"),
     };
+    let right = format!("write {}{}", written(&unit), other_units(&unit, number));
     Some(Problem::new(format!("`{place}`: {number} has no unit"), remedy(Some(right))))
+}
+
+/// Units that may be meant as well: nobody knows which one the number was thought in.
+fn other_units(unit: &str, number: &Value) -> String {
+    let one = format!("1{unit}");
+    if one.parse::<Span>().is_ok() {
+        return format!(" (or another unit: {})", Span::units().join(", "));
+    }
+    if one.parse::<Bytes>().is_ok() && unit != "B" {
+        return format!(" or {number}B");
+    }
+    String::new()
 }
 
 /// The unit of the value that a scenario has where it leaves the key out.
@@ -215,9 +229,14 @@ mod tests {
         ] {
             let (message, remedy) = said(Some("--set"), key, number);
             assert_eq!(message, format!("`{key}`: {number} has no unit"));
-            assert!(remedy.starts_with(&format!("write `--set {key}={right}`; ")), "{remedy}");
-            assert!(said(Some("--b"), key, number).1.starts_with(&format!("write `--b {key}={right}`; ")));
+            assert!(remedy.starts_with(&format!("write `--set {key}={right}`")), "{remedy}");
+            assert!(said(Some("--b"), key, number).1.starts_with(&format!("write `--b {key}={right}`")));
         }
+        // 4096 of a size are bytes as often as they are of the default's unit.
+        let sized = said(Some("--set"), "guest.web.memory", "4096").1;
+        assert!(sized.starts_with("write `--set guest.web.memory=4096MiB` or 4096B; "), "{sized}");
+        let timed = said(Some("--set"), "gate.p99", "20").1;
+        assert!(timed.contains("=20ms` (or another unit: h, m, s, ms, us, ns); "), "{timed}");
         let (message, remedy) = said(None, "load.web.rate", "1.5");
         assert_eq!(message, "`load.web.rate`: 1.5 has no unit");
         assert!(remedy.starts_with("write `rate = \"1.5/s\"`; "), "{remedy}");

@@ -17,6 +17,10 @@ const UNITS: [(&str, u128); 6] = [
 ];
 
 impl Span {
+    /// The units that a length of time may have, the longest first.
+    pub fn units() -> [&'static str; 6] {
+        UNITS.map(|(unit, _)| unit)
+    }
     /// From the standard library's type.
     pub const fn new(duration: Duration) -> Self {
         Self(duration)
