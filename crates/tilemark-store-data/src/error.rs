@@ -9,7 +9,7 @@ use crate::table::Table;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreDataError {
     /// The text is not a number with a unit.
-    #[error("size `{0}` is not a number followed by MB or GB")]
+    #[error("size `{0}` is not a number followed by a unit, such as MB or GiB")]
     SizeNotUnderstood(String),
     /// The size is outside of what can be generated.
     #[error("size of {bytes} bytes is outside 10 MB to 100 GB")]

@@ -33,7 +33,7 @@ impl DataSize {
 impl FromStr for DataSize {
     type Err = StoreDataError;
 
-    /// Accepts `250MB`, `4GB`, `1.5 GB` in any case.
+    /// Accepts `250MB`, `4GB`, `1.5 GB`, `512MiB` in any case.
     fn from_str(text: &str) -> Result<Self, StoreDataError> {
         let not_understood = || StoreDataError::SizeNotUnderstood(text.to_owned());
         let (number, unit) = split_unit(text).ok_or_else(not_understood)?;
@@ -41,7 +41,7 @@ impl FromStr for DataSize {
         if !number.is_finite() || number < 0.0 {
             return Err(not_understood());
         }
-        Self::from_bytes((number * unit.bytes() as f64).round() as u64)
+        Self::from_bytes((number * unit as f64).round() as u64)
     }
 }
 
@@ -55,31 +55,23 @@ impl fmt::Display for DataSize {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Unit {
-    Mb,
-    Gb,
-}
+/// In lower case, as sizes are compared. What ends in another of them comes before it.
+const UNITS: [(&str, u64); 9] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("b", 1),
+];
 
-impl Unit {
-    fn bytes(self) -> u64 {
-        match self {
-            Unit::Mb => 1_000_000,
-            Unit::Gb => 1_000_000_000,
-        }
-    }
-}
-
-fn split_unit(text: &str) -> Option<(&str, Unit)> {
-    let text = text.trim();
-    let at = text.len().checked_sub(2)?;
-    let (number, unit) = (text.get(..at)?, text.get(at..)?);
-    let unit = match unit.to_ascii_lowercase().as_str() {
-        "mb" => Unit::Mb,
-        "gb" => Unit::Gb,
-        _ => return None,
-    };
-    Some((number.trim_end(), unit))
+/// The number before a unit, and how many bytes the unit has.
+fn split_unit(text: &str) -> Option<(String, u64)> {
+    let text = text.trim().to_ascii_lowercase();
+    UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?.trim_end().to_owned(), *bytes)))
 }
 
 /// A size as DVD Store 2 knew it. Its label is a name for row counts, not a number of bytes.
@@ -112,9 +104,9 @@ impl FromStr for Ds2Size {
         let (number, unit) = split_unit(text).ok_or_else(unknown)?;
         let number: u64 = number.parse().map_err(|_| unknown())?;
         match (unit, number) {
-            (Unit::Mb, 1..=1023) => Ok(Self::Megabytes(number)),
-            (Unit::Gb, 1) => Ok(Self::Medium),
-            (Unit::Gb, 2..=4095) => Ok(Self::Gigabytes(number)),
+            (1_000_000, 1..=1023) => Ok(Self::Megabytes(number)),
+            (1_000_000_000, 1) => Ok(Self::Medium),
+            (1_000_000_000, 2..=4095) => Ok(Self::Gigabytes(number)),
             _ => Err(unknown()),
         }
     }
@@ -142,11 +134,17 @@ mod tests {
         assert_eq!("1.5 gb".parse::<DataSize>().unwrap().bytes(), 1_500_000_000);
         assert_eq!("10MB".parse::<DataSize>().unwrap(), DataSize::MIN);
         assert_eq!("100GB".parse::<DataSize>().unwrap(), DataSize::MAX);
-        for text in ["9.99MB", "100.1GB", "0MB"] {
+        // Every unit that other sizes have; MiB is 2^20.
+        for (text, bytes) in
+            [("96MiB", 96 << 20), ("1GiB", 1 << 30), ("20000kB", 20_000_000), ("20000000B", 20_000_000)]
+        {
+            assert_eq!(text.parse::<DataSize>().unwrap().bytes(), bytes, "{text}");
+        }
+        for text in ["9.99MB", "100.1GB", "0MB", "4TB", "1KiB", "1TiB"] {
             let error = text.parse::<DataSize>().unwrap_err();
             assert!(matches!(error, StoreDataError::SizeOutOfRange { .. }), "{text}: {error}");
         }
-        for text in ["", "4", "GB", "4TB", "four GB", "4MiB", "-4GB", "NaNGB", "é"] {
+        for text in ["", "4", "GB", "4XB", "four GB", "-4GB", "NaNGB", "é"] {
             let error = text.parse::<DataSize>().unwrap_err();
             assert!(matches!(error, StoreDataError::SizeNotUnderstood(_)), "{text}: {error}");
         }

@@ -575,7 +575,7 @@ pub(crate) struct GuestsUpArguments {
     pub(crate) boot: bool,
     /// Memory of each guest
     #[arg(long, default_value = "96MiB", value_name = "SIZE")]
-    pub(crate) memory: String,
+    pub(crate) memory: tilemark_units::Bytes,
     /// Put them on processors and NUMA nodes, by keys of a scenario such as `place.guests=spread`, `place.map.*=cpus:0-1` and
     /// `guest.ROLE.vcpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -682,8 +682,8 @@ pub(crate) struct LatencyArguments {
     /// Size of a message in bytes
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub(crate) size: usize,
-    /// Messages per second, sent at intended times
-    #[arg(long, default_value_t = 1000, value_name = "RATE")]
+    /// Messages per second, sent at intended times; a whole number
+    #[arg(long, default_value_t = 1000, value_name = "NUMBER")]
     pub(crate) rate: u64,
     /// Use a durable queue and persistent messages
     #[arg(long)]

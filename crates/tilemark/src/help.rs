@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// How values are written. Each name is one that the help of a flag uses. `{profiles}` is the names of the profiles inside the program.
 const SHAPES: [(&str, &str); 14] = [
     ("TIME", "500ms, 90s, 10m, 1h"),
-    ("SIZE", "96MiB, 1GB, or bytes"),
+    ("SIZE", "a number with its unit: 96MiB, 1GB"),
     ("SECONDS", "a number of seconds: 60"),
     ("BYTES", "a number of bytes: 1024"),
     ("NUMBER", "a whole number"),
@@ -270,8 +270,12 @@ fn with_examples(command: clap::Command, words: &str) -> clap::Command {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::arguments::with_planned_command;
+    use crate::{arguments::with_planned_command, screen::Watcher};
     use std::collections::BTreeSet;
+    use tilemark_run::{
+        run::compare::Tolerance,
+        standalone::store_data::{self, StoreDataRequest},
+    };
 
     /// Each command with the words that call it.
     fn pages(command: &clap::Command, words: &str, pages: &mut Vec<(String, clap::Command)>) {
@@ -373,6 +377,68 @@ mod tests {
             }
         }
         assert!(unexplained.is_empty(), "{unexplained:#?}");
+    }
+
+    /// The examples of a shape: what is after its explanation.
+    fn examples_of(shape: &str) -> impl Iterator<Item = &str> {
+        let listed = shape.rsplit(": ").next().unwrap_or_default();
+        listed.split(", ").flat_map(|part| part.split(" or "))
+    }
+
+    /// An example of this page with this flag set to this value, in the place of what the example has.
+    fn with_flag(words: &str, flag: &str, value: &str) -> Vec<String> {
+        let (_, lines) = EXAMPLES.iter().find(|(of, _)| *of == words).unwrap();
+        let mut given = shell_words(lines.lines().find(|line| !line.starts_with("export ")).unwrap());
+        if let Some(at) = given.iter().position(|word| word == flag) {
+            given.drain(at..at + 2);
+        }
+        let at = words.split(' ').count() + 1;
+        given.splice(at..at, [flag.to_owned(), value.to_owned()]);
+        given
+    }
+
+    /// Why a flag does not take a value, where only the command itself finds out.
+    fn refused_later(words: &str, flag: &str, value: &str) -> Option<String> {
+        match (words, flag) {
+            ("data store", "--size") => {
+                let request = StoreDataRequest { size: value.to_owned(), as_ds2: false, seed: 1, threads: 1 };
+                let nowhere = Path::new("/dev/null/nowhere");
+                let failure = store_data::store(&request, nowhere, &mut Watcher::new()).unwrap_err();
+                (!failure.message.contains("nowhere")).then_some(failure.message)
+            }
+            (_, "--tolerance" | "--tolerance-p99") => {
+                Tolerance::read(value, Some(value)).err().map(|failure| failure.message)
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_flag_takes_the_examples_of_the_shape_that_it_names() {
+        let mut tried = BTreeSet::new();
+        for (words, page) in all_pages() {
+            for argument in page.get_arguments() {
+                let (Some(flag), Some(names)) = (argument.get_long(), argument.get_value_names()) else {
+                    continue;
+                };
+                let Some((shape, text)) = SHAPES[..8].iter().find(|(shape, _)| names[0] == **shape) else {
+                    continue;
+                };
+                for value in
+                    examples_of(text).filter(|value| value.starts_with(|one: char| one.is_ascii_digit()))
+                {
+                    let flag = format!("--{flag}");
+                    let given =
+                        with_planned_command(with_flag(&words, &flag, value).into_iter().map(Into::into));
+                    if let Err(error) = command().try_get_matches_from(given) {
+                        panic!("{words} {flag} {value}: {error}");
+                    }
+                    assert_eq!(refused_later(&words, &flag, value), None, "{words} {flag} {value}");
+                    tried.insert(*shape);
+                }
+            }
+        }
+        assert_eq!(tried.len(), 7, "all shapes with an example: {tried:?}");
     }
 
     #[test]

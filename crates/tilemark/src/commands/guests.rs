@@ -42,7 +42,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
         role: arguments.role.clone(),
         on: backend(arguments.on),
         start: if arguments.boot { "boot" } else { "clone" }.to_owned(),
-        memory: arguments.memory.clone(),
+        memory: arguments.memory.to_string(),
         settings: settings(&arguments.set),
         read_memory: !arguments.no_memory,
         offline: arguments.offline,
