@@ -206,7 +206,7 @@ fn remove_disks(store: &Path) -> Result<Option<Removed>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::show::show;
+    use crate::image::show::{self, show};
     use crate::{
         fakes::places_in,
         job::state_folder::{Keeper, boot_id},
@@ -280,6 +280,29 @@ mod tests {
         };
         exported(&own, &file);
         import(&places, &file, None).unwrap();
+    }
+
+    #[test]
+    fn an_image_in_roots_cache_is_shown_to_another_user_and_the_hint_names_what_was_asked() {
+        let home = tempfile::tempdir().unwrap();
+        let (roots, own) = (places(&home.path().join("root")), home.path().join("user"));
+        let file = home.path().join("shop.tar");
+        let shop = ImageAsked::called("shop").unwrap();
+        exported(shop.spec().unwrap(), &file);
+        let show = |roots: &Path| show::shown_of(&own, Some(roots), "shop").unwrap();
+        let text = show(&roots.cache).text("shop");
+        assert!(
+            text.contains("not built yet") && text.contains("`sudo tilemark image build shop`"),
+            "{text}"
+        );
+        let tar = std::process::Command::new("tar").arg("-tf").arg(&file).output().unwrap();
+        let name = String::from_utf8(tar.stdout).unwrap().split('/').next().unwrap().to_owned();
+        import(&roots, &file, Some(&name)).unwrap();
+        let shown = show(&roots.cache);
+        assert_eq!((shown.name.as_deref(), &shown.cache), (Some(name.as_str()), &roots.cache));
+        let by_name = show::shown_of(&own, Some(&roots.cache), &name[..8]).unwrap();
+        assert_eq!(by_name.folder, shown.folder);
+        assert_eq!(show(home.path()).name, None, "nobody has it there");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn shell(
     listener: &mut dyn Listener,
 ) -> Result<u8, Failure> {
     need_root("a shell in an image")?;
-    let folder = match by_hash(places, image)? {
+    let folder = match by_hash(&places.cache, image)? {
         Some(image) => image.folder().to_owned(),
         None => obtain(places, &ImageAsked::called(image)?, offline, listener)?.folder,
     };

@@ -2,15 +2,16 @@
 
 use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tilemark_image::{
     BUILT_IN_NAMES, FileName, FileSource, Image, ImageCache, ImageError, ImageSpec, InCache,
 };
 use tilemark_plan::{
     builtin::builtin,
     image_needs::{Program, served_by},
+    plan::shell_word,
 };
-use tilemark_record::places::Places;
+use tilemark_record::places::{Places, Surroundings};
 use tilemark_units::Bytes;
 
 /// An image for a person to look at.
@@ -64,33 +65,45 @@ pub struct ShownPackage {
 /// # Errors
 /// When there is none, or it is damaged.
 pub fn show(places: &Places, image: &str) -> Result<ShownImage, Failure> {
-    if let Some(image) = by_hash(places, image)? {
-        return Ok(shown(places, image.spec(), Some(&image)));
+    let roots = Places::cache_of_root(&Surroundings::of_this_process());
+    shown_of(&places.cache, roots.as_deref(), image)
+}
+
+/// The same of a user's own cache; what is not there may be in root's, where a run as root looks for it.
+pub(crate) fn shown_of(own: &Path, roots: Option<&Path>, image: &str) -> Result<ShownImage, Failure> {
+    if let Some(image) = by_hash(own, image)? {
+        return Ok(shown(own, image.spec(), Some(&image)));
+    }
+    // Root's may not be readable.
+    if let Some((roots, Ok(Some(image)))) = roots.map(|roots| (roots, by_hash(roots, image))) {
+        return Ok(shown(roots, image.spec(), Some(&image)));
     }
     let asked = ImageAsked::called(image)?;
     let spec = asked.spec()?;
-    let built = match ImageCache::look(&places.cache, spec)? {
-        InCache::Built(image) => Some(image),
-        InCache::BaseBuilt(_) | InCache::Missing => None,
-    };
-    Ok(shown(places, spec, built.as_deref()))
+    if let InCache::Built(image) = ImageCache::look(own, spec)? {
+        return Ok(shown(own, spec, Some(&image)));
+    }
+    match roots.map(|roots| (roots, ImageCache::look(roots, spec))) {
+        Some((roots, Ok(InCache::Built(image)))) => Ok(shown(roots, spec, Some(&image))),
+        _ => Ok(shown(own, spec, None)),
+    }
 }
 
 /// The image of the cache whose name starts so, where what was given can be such a start and is no name inside the program.
-pub(crate) fn by_hash(places: &Places, start: &str) -> Result<Option<Image>, Failure> {
+pub(crate) fn by_hash(cache: &Path, start: &str) -> Result<Option<Image>, Failure> {
     let is_name = BUILT_IN_NAMES.contains(&start) || builtin(start).is_some();
     let is_start = !start.is_empty() && !is_name && start.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_start || !places.cache.join("images").exists() {
+    if !is_start || !cache.join("images").exists() {
         return Ok(None);
     }
-    match ImageCache::open(&places.cache)?.find(start) {
+    match ImageCache::open(cache)?.find(start) {
         Ok(image) => Ok(Some(image)),
         Err(ImageError::UnknownImage { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-fn shown(places: &Places, spec: &ImageSpec, built: Option<&Image>) -> ShownImage {
+fn shown(cache: &Path, spec: &ImageSpec, built: Option<&Image>) -> ShownImage {
     let lock = built.map(Image::lock);
     let names: Vec<&str> = match lock {
         Some(lock) => lock.packages.iter().map(|package| package.name.as_str()).collect(),
@@ -111,7 +124,7 @@ fn shown(places: &Places, spec: &ImageSpec, built: Option<&Image>) -> ShownImage
         spec: spec.name.clone(),
         name: built.map(|image| image.name().to_string()),
         folder: built.map(|image| image.folder().to_owned()),
-        cache: places.cache.clone(),
+        cache: cache.to_owned(),
         kernel: lock.map_or_else(|| spec.kernel.clone(), |lock| lock.kernel.clone()),
         bytes: built.map(|image| FileName::ALL.iter().map(|file| image.locked(*file).bytes).sum()),
         roles: served_by(has),
@@ -128,8 +141,8 @@ fn shown(places: &Places, spec: &ImageSpec, built: Option<&Image>) -> ShownImage
 }
 
 impl ShownImage {
-    /// For a person.
-    pub fn text(&self) -> String {
+    /// For a person who asked for it by this name.
+    pub fn text(&self, asked: &str) -> String {
         let mut lines = vec![format!("Image     {}", self.spec)];
         match (&self.name, &self.folder, self.bytes) {
             (Some(name), Some(folder), Some(bytes)) => {
@@ -137,10 +150,10 @@ impl ShownImage {
                 lines.push(format!("Size      {}", Bytes::new(bytes).rounded()));
                 lines.push(format!("Folder    {}", folder.display()));
             }
-            _ => lines.push(
-                "Name      not built yet: the first run that needs it builds it, or `tilemark image build`"
-                    .to_owned(),
-            ),
+            _ => lines.push(format!(
+                "Name      not built yet: the first run that needs it builds it, or `sudo tilemark image build {}`",
+                shell_word(asked)
+            )),
         }
         lines.push(format!("Cache     {}", self.cache.display()));
         lines.push(format!("Kernel    {}", self.kernel));

@@ -30,7 +30,7 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             screen::show(built, Form::of(json.json), described)
         }
         ImageCommand::Show { image, json } => {
-            screen::show(show::show(&places(), &image), Form::of(json.json), show::ShownImage::text)
+            screen::show(show::show(&places(), &image), Form::of(json.json), |shown| shown.text(&image))
         }
         ImageCommand::Shell { image, offline, command } => {
             let mut watcher = Watcher::new();
@@ -56,6 +56,9 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             let imported = cache::import(&places(), &file, sha256.as_deref());
             if imported.is_ok() {
                 screen::note(TRUST);
+                if !tilemark_run::program::is_root() {
+                    screen::note(OWN_CACHE);
+                }
             }
             screen::show(imported, Form::of(json.json), described)
         }
@@ -65,6 +68,10 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
 /// What an imported image may do.
 const TRUST: &str = "Its kernel and programs will run as root in guests, and in a sandbox on this host in native twins. \
     They are as trustworthy as whoever gave you the file.";
+
+/// What an ordinary user has imported.
+const OWN_CACHE: &str = "It is in your own cache. Runs, which are root's, use root's cache and do not find it there: \
+    `sudo tilemark image import FILE` puts it there.";
 
 fn described(image: &ImageReady) -> String {
     let built = image.built_in.map(|span| format!(", built in {}", span.rounded())).unwrap_or_default();
