@@ -1,8 +1,17 @@
-//! Which crate may know which. A crate is a wall: what it must not know, it cannot name.
+//! Which crate may know which, as docs/architecture.md has it too; and the order of the folders of `tilemark-run`.
 
-use crate::cargo::cargo_command;
+use crate::{
+    cargo::{cargo_command, workspace},
+    words::{files, is_test},
+};
 use anyhow::{Context, Result, bail};
+use proc_macro2::{TokenStream, TokenTree};
 use serde_json::Value;
+use std::{collections::BTreeSet, fs, path::Path};
+
+const PAGE: &str = "docs/architecture.md";
+/// The crate whose folders have an order.
+const ORDERED: &str = "crates/tilemark-run/src";
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
 const ALLOWED: [(&str, &[&str]); 26] = [
@@ -140,7 +149,10 @@ pub(crate) fn check() -> Result<()> {
         .output()
         .context("cargo metadata")?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
-    let broken = broken(&metadata);
+    let page = fs::read_to_string(workspace().join(PAGE)).with_context(|| PAGE.to_owned())?;
+    let mut broken = broken(&metadata);
+    broken.extend(not_in_table(&page));
+    broken.extend(upwards(&page)?);
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 
@@ -168,10 +180,112 @@ fn broken(metadata: &Value) -> Vec<String> {
     broken
 }
 
+/// The rows of a page's tables: name and cells, the name without its backticks and `/`.
+fn rows(page: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.trim_end_matches('|').split(" | ").collect();
+        Some((cells[0].trim().trim_end_matches('`').trim_end_matches('/'), cells[1..].to_vec()))
+    })
+}
+
+/// Crates of the page's table that may use others there than in the list here.
+fn not_in_table(page: &str) -> Vec<String> {
+    let differs = |(name, cells): (&str, Vec<&str>)| {
+        let (_, allowed) = ALLOWED.iter().find(|(known, _)| *known == name)?;
+        let written: BTreeSet<&str> = cells.get(1)?.trim().split(", ").filter(|one| *one != "none").collect();
+        let allowed: BTreeSet<&str> =
+            allowed.iter().filter_map(|one| one.strip_prefix("tilemark-")).collect();
+        (written != allowed).then(|| format!("{PAGE}: what {name} may use is not as in xtask/src/walls.rs"))
+    };
+    rows(page).filter_map(differs).collect()
+}
+
+/// Folders of `tilemark-run` that use one below them in the page's table.
+fn upwards(page: &str) -> Result<Vec<String>> {
+    let root = workspace().join(ORDERED);
+    let order: Vec<&str> = rows(page).map(|(name, _)| name).filter(|name| root.join(name).is_dir()).collect();
+    let mut upwards = Vec::new();
+    for (place, folder) in order.iter().enumerate() {
+        for path in files(&root.join(folder), "rs")? {
+            let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let used = used_of_crate(&source, &path)?;
+            upwards.extend(order[place + 1..].iter().filter(|below| used.contains(**below)).map(|below| {
+                let name = path.strip_prefix(&root).unwrap_or(&path).display();
+                format!("{ORDERED}/{name} must not use `{below}`, which is below `{folder}` in {PAGE}")
+            }));
+        }
+    }
+    Ok(upwards)
+}
+
+/// The first names after `crate::` in a source, tests aside.
+fn used_of_crate(source: &str, path: &Path) -> Result<BTreeSet<String>> {
+    let Ok(tokens) = source.parse::<TokenStream>() else { bail!("{} is not Rust", path.display()) };
+    let mut used = BTreeSet::new();
+    collect(tokens, &mut used);
+    Ok(used)
+}
+
+fn collect(tokens: TokenStream, used: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |place: usize, sign: char| matches!(tokens.get(place), Some(TokenTree::Punct(found)) if found.as_char() == sign);
+    let mut place = 0;
+    while let Some(token) = tokens.get(place) {
+        match token {
+            TokenTree::Group(group) if is_test(&group.stream()) => {
+                // The test itself, up to the end of its body or its declaration.
+                let is_end = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace);
+                while tokens.get(place + 1).is_some_and(|token| !is_end(token)) && !is(place + 1, ';') {
+                    place += 1;
+                }
+                place += 1;
+            }
+            TokenTree::Group(group) => collect(group.stream(), used),
+            TokenTree::Ident(name) if name == "crate" && is(place + 1, ':') => match tokens.get(place + 3) {
+                Some(TokenTree::Ident(first)) => {
+                    used.insert(first.to_string());
+                }
+                Some(TokenTree::Group(list)) => used.extend(first_names(list.stream())),
+                _ => {}
+            },
+            _ => {}
+        }
+        place += 1;
+    }
+}
+
+/// The name at the beginning of each part of a list with commas.
+fn first_names(list: TokenStream) -> Vec<String> {
+    let tokens: Vec<TokenTree> = list.into_iter().collect();
+    let parts = tokens.split(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == ','));
+    parts.filter_map(|part| Some(part.first()?.to_string())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_page_has_the_list_and_the_folders_keep_its_order() {
+        let page = fs::read_to_string(workspace().join(PAGE)).unwrap();
+        assert_eq!(not_in_table(&page), [""; 0]);
+        assert_eq!(upwards(&page).unwrap(), [""; 0]);
+        let without = page.replace("| schema, units |", "| units |");
+        assert_eq!(
+            not_in_table(&without),
+            ["docs/architecture.md: what tilemark-plan may use is not as in xtask/src/walls.rs"]
+        );
+        let swapped = page.replace("| `guests/` |", "| `x/` |").replace("| `standalone/` |", "| `guests/` |");
+        assert!(upwards(&swapped).unwrap().iter().any(|fault| fault.contains("must not use `guests`")));
+    }
+
+    #[test]
+    fn what_a_source_uses_of_its_crate_is_found_and_its_tests_are_not_read() {
+        let source = "use crate::{a::{b, c}, d};\nfn f() { crate::e::g() }\n#[cfg(test)]\nmod tests { use crate::h; }\nuse crate::i;";
+        let used = used_of_crate(source, Path::new("x.rs")).unwrap();
+        assert_eq!(used.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "d", "e", "i"]);
+    }
 
     fn package(name: &str, dependency: &str, kind: Value) -> Value {
         json!({ "packages": [{ "name": name, "dependencies": [{ "name": dependency, "kind": kind }] }] })

@@ -3,13 +3,14 @@
 //! The command calls [`run::command::run`] and its siblings; they start a keeper, which starts an engine inside
 //! namespaces of the job's own, which does the job (`job/keeper.rs` draws it).
 //!
-//! Each folder uses those above it in this list, and what is in no folder:
+//! Each folder uses only those above it in this list, and `failure.rs`, `stop.rs`, `progress.rs` and `program.rs`, which use no folder.
+//! `memory_limit.rs` uses `pass` and those above it; `engine.rs` uses all. `cargo xtask walls` checks it.
 //!
 //! ```text
-//! plan        from what was asked to a plan
 //! guests      what guests serve; how they are cloned, booted or made as twins
 //! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
 //! host        the host's settings by profile; running guests bound to nodes
+//! plan        from what was asked to a plan
 //! clients     client machines: their agents are brought, heard and asked
 //! pass        one repeat of one point: guests, loads, the host watched, figures
 //! image       images: built, listed, moved

@@ -1,10 +1,11 @@
 //! What a guest of a point must serve, and how long it may take until it does.
 
-use crate::{guests::credentials, plan::host::hardware};
+use crate::guests::credentials;
 use std::time::Duration;
 use tilemark_agent_protocol::{Credentials, Service};
+use tilemark_host::{HostView, LiveHost};
 use tilemark_plan::{
-    facts::Hardware,
+    facts::{Hardware, Virtualisation},
     plan::{Backend, GuestPlan, Point},
     scenario::{Role, Start},
     services::ServicePlan,
@@ -67,6 +68,11 @@ const fn has_users(role: Role) -> bool {
         | Role::Backend
         | Role::Program => false,
     }
+}
+
+/// Whether times on this host are those of hardware.
+pub(crate) fn hardware() -> Hardware {
+    LiveHost.virtualisation().value().map_or(Hardware::Real, Virtualisation::hardware)
 }
 
 /// How many times longer guests may take to get ready on a host that is emulated itself. Measured: two guests under the KVM

@@ -3,13 +3,14 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests_up::engine::{EXECUTE_WITHIN, GuestsReply, GuestsRequest, no_such_guest},
-    image::{asked::ImageAsked, build::obtain},
+    image::build::obtain,
     job::command::{Afterwards, other_job_done, try_job},
     job::messages::{Messages, send},
     job::resources,
     job::state_folder::StateFolder,
     job::types::{GuestsJob, GuestsReady, Job, JobDone},
     plan::host::{Probe, choose, facts, summary},
+    plan::image_asked::ImageAsked,
     program,
     progress::Listener,
 };

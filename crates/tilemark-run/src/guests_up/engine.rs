@@ -6,6 +6,7 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::memory,
+    guests::services::hardware,
     guests::start::{StartedGuests, origin_name},
     job::host_pids,
     job::messages::{CommandLink, Messages, send},
@@ -15,7 +16,6 @@ use crate::{
     pass::place_watch,
     pass::real_world::{Folders, RealWorld},
     pass::world::World,
-    plan::host::hardware,
     program::Program,
     progress::Progress,
     stop::StopSignal,

@@ -2,11 +2,11 @@
 
 use crate::{
     failure::{Failure, state_failed},
-    image::asked::ImageAsked,
     job::command::{Afterwards, FinishedJob, do_job, not_restored, other_job_done},
     job::messages::CommandLink,
     job::state_folder::StateFolder,
     job::types::{ImageJob, ImageReady, Job, JobDone},
+    plan::image_asked::ImageAsked,
     program::need_root,
     progress::{Listener, Progress},
 };

@@ -3,10 +3,11 @@
 use crate::{
     failure::{Failure, FailureCode, place_failed},
     guests::database_disks::store_file,
-    image::{asked::ImageAsked, build::ready},
+    image::build::ready,
     job::lock::{self, WhenBusy},
     job::recover,
     job::types::ImageReady,
+    plan::image_asked::ImageAsked,
 };
 use serde::Serialize;
 use std::path::Path;

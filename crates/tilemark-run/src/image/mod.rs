@@ -1,6 +1,5 @@
 //! Guest images: built by an engine, listed, shown, entered and moved by the command.
 
-pub mod asked;
 pub mod build;
 pub mod cache;
 pub mod shell;

@@ -8,7 +8,8 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    image::{asked::ImageAsked, build::obtain, show::by_hash, streams::Streams},
+    image::{build::obtain, show::by_hash, streams::Streams},
+    plan::image_asked::ImageAsked,
     program::{Program, need_root},
     progress::Listener,
 };

@@ -1,6 +1,6 @@
 //! What an image holds.
 
-use crate::{failure::Failure, image::asked::ImageAsked};
+use crate::{failure::Failure, plan::image_asked::ImageAsked};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tilemark_image::{

@@ -1,9 +1,6 @@
 //! What each load of a point asks of its guest, and how long it may take.
 
-use crate::{
-    guests::services::{EMULATED_HOST_FACTOR, credentials_of},
-    plan::host::hardware,
-};
+use crate::guests::services::{EMULATED_HOST_FACTOR, credentials_of, hardware};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadJob, Stream, Works};
 use tilemark_plan::{

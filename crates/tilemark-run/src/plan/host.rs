@@ -1,9 +1,12 @@
 //! What the host is, as far as a plan depends on it, and on which backend it measures.
 
-use crate::failure::{Failure, FailureCode};
-use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
+use crate::{
+    failure::{Failure, FailureCode},
+    guests::services::hardware,
+};
+use tilemark_host::{LiveHost, accelerator, read_facts};
 use tilemark_plan::{
-    facts::{Accelerator, AcceleratorVerdict, Fact, Hardware, HostFacts, Virtualisation},
+    facts::{Accelerator, AcceleratorVerdict, Fact, Hardware, HostFacts},
     place::Topology,
     plan::{Backend, HostSummary},
 };
@@ -52,11 +55,6 @@ const MAY_NOT_OPEN: &str = "this user may not open it: use sudo, or join the gro
 fn is_refused_to_this_user(kvm: &Accelerator) -> bool {
     let refused = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();
     kvm.verdict == AcceleratorVerdict::Unknown && kvm.reason.ends_with(&refused)
-}
-
-/// Whether times on this host are those of hardware.
-pub(crate) fn hardware() -> Hardware {
-    LiveHost.virtualisation().value().map_or(Hardware::Real, Virtualisation::hardware)
 }
 
 /// Why no time of this host is to be trusted, where it is emulated.

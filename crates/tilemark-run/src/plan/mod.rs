@@ -5,6 +5,7 @@ pub mod checks;
 pub(crate) mod command_files;
 pub mod host;
 pub mod host_settings;
+pub mod image_asked;
 pub(crate) mod image_check;
 pub(crate) mod own_disks;
 pub mod prepare;

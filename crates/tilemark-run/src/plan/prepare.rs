@@ -2,11 +2,11 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    image::asked::ImageAsked,
     plan::checks,
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
+    plan::image_asked::ImageAsked,
     plan::{image_check, own_disks, qemu_check, web_files},
 };
 use rustix::rand::{GetRandomFlags, getrandom};

@@ -7,11 +7,11 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    image::asked::ImageAsked,
     image::build,
     image::cache::{self, Unwanted},
     image::{shell, show},
     job::types::{ImageJob, ImageReady},
+    plan::image_asked::ImageAsked,
 };
 
 /// Builds, lists, moves and removes images.
