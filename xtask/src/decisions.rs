@@ -55,6 +55,10 @@ fn faults(pages: &Pages) -> Vec<String> {
         if !text.starts_with(&format!("# {}: ", &name[..name.len().min(4)])) {
             faults.push(format!("{name}: its first line is not `# NUMBER: TITLE` with its own number"));
         }
+        if head(text).any(|line| line.starts_with("Changes")) {
+            faults
+                .push(format!("{name}: write `Replaces:`, with a line `Partly replaced:` on the other page"));
+        }
         for line in status(text) {
             let other_says = if line.starts_with("Replaces") { "eplaced" } else { "Replaces" };
             for other in linked([line].into_iter()) {
@@ -72,8 +76,12 @@ fn faults(pages: &Pages) -> Vec<String> {
 
 /// The lines between a page's title and its first paragraph that say what it replaces, or what replaced it.
 fn status(text: &str) -> impl Iterator<Item = &str> {
-    let is_status = |line: &&str| line.starts_with("Replace") || line.starts_with("Partly replaced");
-    text.lines().skip(1).take_while(|line| !line.starts_with("**")).filter(is_status)
+    head(text).filter(|line| line.starts_with("Replace") || line.starts_with("Partly replaced"))
+}
+
+/// The lines between a page's title and its first paragraph.
+fn head(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().skip(1).take_while(|line| !line.starts_with("**"))
 }
 
 /// The pages that lines link to.
@@ -142,6 +150,12 @@ mod tests {
         let partly = OLD.1.replace("Replaced by", "Partly replaced: x, by");
         let silent = faults(&of(&[(OLD.0, &partly), ("0002-b.md", "# 0002: B\n\n**Context.** New.\n")]));
         assert_eq!(silent.len(), 1);
+        let changes = NEW.1.replace("Replaces:", "Changes:");
+        let unseen = faults(&of(&[("0001-a.md", "# 0001: A\n"), (NEW.0, &changes)]));
+        assert_eq!(
+            unseen,
+            ["0002-b.md: write `Replaces:`, with a line `Partly replaced:` on the other page"]
+        );
     }
 
     #[test]
