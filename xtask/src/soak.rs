@@ -295,17 +295,11 @@ fn fleet_cost(bench: &Bench) -> Result<Vec<String>> {
 
 fn median(what: &str, unit: &str, mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
-    match values.as_slice() {
-        [] => format!("{what}: no figure"),
-        [low, ..] => {
-            let high = values[values.len() - 1];
-            format!(
-                "{what}: {:.3} {unit} ({low:.3} to {high:.3}, n {})",
-                values[values.len() / 2],
-                values.len()
-            )
-        }
-    }
+    let middle = tilemark_statistics::median(values.clone());
+    let (Some(middle), Some(low), Some(high)) = (middle, values.first(), values.last()) else {
+        return format!("{what}: no figure");
+    };
+    format!("{what}: {middle:.3} {unit} ({low:.3} to {high:.3}, n {})", values.len())
 }
 
 fn emulated_tls(bench: &Bench) -> Result<Vec<String>> {
@@ -411,6 +405,13 @@ fn large_data(bench: &Bench) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_of_an_even_count_is_between_the_two_in_the_middle() {
+        assert_eq!(median("a", "s", vec![4.0, 1.0, 2.0, 3.0]), "a: 2.500 s (1.000 to 4.000, n 4)");
+        assert_eq!(median("a", "s", vec![1.0]), "a: 1.000 s (1.000 to 1.000, n 1)");
+        assert_eq!(median("a", "s", Vec::new()), "a: no figure");
+    }
 
     #[test]
     fn flags_of_the_fuzzing_are_taken_out_of_the_others() {
