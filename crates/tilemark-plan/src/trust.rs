@@ -251,6 +251,25 @@ fn is_of_machine_type(byte: u8) -> bool {
 mod tests {
     use super::*;
 
+    /// The keys in the code above, as the page writes them: a key that a new function names is among them too.
+    #[test]
+    fn every_key_that_needs_trust_is_in_the_page_of_scenarios() {
+        let code = include_str!("trust.rs").split("#[cfg(test)]").next().unwrap();
+        let strings = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let strings = strings.flat_map(|line| line.split('"').skip(1).step_by(2));
+        let of = ["qemu.", "guest.", "load.", "host.", "image."];
+        let keys: Vec<String> = strings
+            .filter(|text| of.iter().any(|start| text.starts_with(start)))
+            .map(|key| key.replace("{guest}", "NAME").replace(".{load}", ""))
+            .map(|key| key.trim_end_matches(".{key}").trim_end_matches('.').to_owned())
+            .collect();
+        assert!(keys.len() >= 12, "{keys:?}");
+        let page = include_str!("../../../docs/scenarios.md");
+        let page = page.split("## A scenario from elsewhere").nth(1).unwrap().split("\n## ").next().unwrap();
+        let missing: Vec<&String> = keys.iter().filter(|key| !page.contains(&format!("`{key}"))).collect();
+        assert!(missing.is_empty(), "{missing:?} are not in docs/scenarios.md");
+    }
+
     #[test]
     fn a_value_is_written_as_a_flag_takes_it() {
         let files = json!({ "bench.py": "../bench.py", "a b": "in, \"put\"" });
