@@ -137,7 +137,7 @@ fn an_image_whose_folders_lead_to_the_host_is_refused_by_name_and_writes_nothing
             let plan = guest(index as u32, Role::Idle);
             let error =
                 start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("refused");
-            assert!(error.to_string().contains(&format!("/{link} is no folder")), "{error}");
+            assert!(error.to_string().contains(&format!("/{link} is not a folder")), "{error}");
             let left: Vec<_> = fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert_eq!(left, ["machine-id"]);
             assert_eq!(fs::read_to_string(host.join("machine-id")).unwrap(), "precious");

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! plan.json  facts.json  events.ndjson  result.json  report.html  report.csv
-//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,guests/NAME/{console.log,qemu.arguments}}
+//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,hook-before.txt,hook-after.txt}
+//! points/NN/repeat-M/guests/NAME/{console.log,qemu.arguments,LOAD.txt,LOAD.json}
 //! manifest.json      SHA-256 of each of these; written last: without it the run never came to its end
 //! before/            documents from before a session that continues the run, while that is under way
 //! ```

@@ -25,6 +25,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::process::ExitStatusExt,
+    path::Path,
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -90,6 +91,7 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
         assert!(row.network_bytes.is_some_and(|bytes| bytes > 0), "{row:?}");
     }
     assert!(summary.memory.as_ref().unwrap().pss_mib_per_guest > 1.0, "{:?}", summary.memory);
+    is_as_its_page_says(record.path());
     let log = fs::read(repeats[0].path().join("latency.hlog")).unwrap();
     assert_eq!(requests_in(&log), load.latency_ms.n);
     let page = fs::read_to_string(record.path().join("report.html")).unwrap();
@@ -97,6 +99,35 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     let drawn = real.home.says(&["report", "last"]);
     assert_eq!(drawn.code, Some(0), "{drawn:?}");
     real.all_gone(&processes, under_way.cgroup.as_slice());
+}
+
+/// Compares the files of a record with the tree at the beginning of docs/record.md.
+fn is_as_its_page_says(record: &Path) {
+    let page = include_str!("../../../docs/record.md");
+    let tree = page.split("```").nth(1).unwrap();
+    let of_repeat = "points/00/repeat-1";
+    assert!(record.join(of_repeat).join("guests/tile-001-web/console.log").is_file());
+    let mut folders = vec![record.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let within = folder.strip_prefix(record).unwrap().to_str().unwrap();
+        let within = within.replace("/repeat-2", "/repeat-1").replace(of_repeat, "points/NN/repeat-M");
+        let within = within.replace("M/guests/tile-001-web", "M/guests/NAME");
+        for entry in fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let name = entry.file_name().unwrap().to_str().unwrap();
+            assert!(tree.contains(name), "{name} of {within} is not in docs/record.md");
+            let is_in_tree = match within.as_str() {
+                "" => true,
+                "points/NN/repeat-M" => tree.contains("\npoints/NN/repeat-M/\n"),
+                "points/NN/repeat-M/guests/NAME" => tree.contains("\n  guests/NAME/ "),
+                _ => false,
+            };
+            assert!(is_in_tree, "{within}/{name} is not where docs/record.md has it");
+        }
+    }
 }
 
 /// How many values a log of histograms holds.
