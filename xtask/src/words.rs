@@ -270,7 +270,7 @@ fn collect(tokens: TokenStream, texts: &mut Texts) {
 }
 
 /// Whether an attribute marks what only tests have.
-fn is_test(attribute: &TokenStream) -> bool {
+pub(crate) fn is_test(attribute: &TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "test" || (text.starts_with("cfg(") && text.contains("test") && !text.contains("not("))
 }
@@ -290,7 +290,7 @@ fn plain(literal: &str) -> String {
 }
 
 /// The files of a folder and those below it whose names end so, those of tests aside.
-fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
