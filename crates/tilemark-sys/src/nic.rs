@@ -132,7 +132,7 @@ impl Segmentation {
         let mut words = vec![0; 2 + 4 * blocks];
         words[1] = blocks as u32;
         request(device, GET_FEATURES, &mut words)?;
-        let has = |bit: usize, of: usize| words[2 + 4 * (bit / 32) + of] & 1 << (bit % 32) != 0;
+        let has = |bit: usize, of: usize| words[2 + 4 * (bit / 32) + of] & (1 << (bit % 32)) != 0;
         let is_kind = |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
         let kinds = names
             .into_iter()
