@@ -3,7 +3,8 @@
 
 use crate::arguments::Arguments;
 use clap::CommandFactory;
-use std::{fmt::Write, io, path::Path};
+use clap_mangen::Man;
+use std::{collections::BTreeMap, fmt::Write};
 use tilemark_run::host::profile::NAMES as PROFILE_NAMES;
 
 /// All commands by what a person wants. `tests` sees that each command is in one group.
@@ -216,13 +217,22 @@ const ENDS: &str = "Begin with `tilemark doctor`, then `tilemark quick`.\n\n\
     Exit codes: 0 done and trusted, 1 a bug in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished with the \
     verdict NOT TRUSTED or CANNOT TELL, 6 host not restored.";
 
-/// Writes a page of the manual for each command into this folder.
-///
-/// # Errors
-/// A page cannot be written.
-pub(crate) fn write_manual(folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(command(), folder)
+/// The pages of the manual, one for each command, by the names of their files.
+pub(crate) fn manual() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    let mut command = command().disable_help_subcommand(true);
+    command.build();
+    add_pages(command, &mut pages);
+    pages
+}
+
+fn add_pages(command: clap::Command, pages: &mut BTreeMap<String, String>) {
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    below.for_each(|below| add_pages(below.clone(), pages));
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text).expect("memory takes it");
+    pages.insert(page.get_filename(), String::from_utf8_lossy(&text).into_owned());
 }
 
 /// What a group is called where commands are listed, and its commands with what each does.

@@ -225,6 +225,12 @@ fn no_command_of_root_writes_through_a_link_of_another_user() {
     trap.refused(&["image", "export", "none", &page], &way);
     trap.refused(&["broker", "--listen", "127.0.0.1:0", "--journal", &folder], &way);
     trap.refused(&["run", "web", "--on", "native", "--offline", "--output", &folder], &way);
+    trap.refused(&["man", &folder], &way);
+    // A page in a folder of theirs takes the place of a link.
+    symlink(&trap.precious, trap.theirs.join("tilemark.1")).unwrap();
+    let said = trap.springs_not(&["man", trap.theirs.to_str().unwrap()]);
+    let page = fs::symlink_metadata(trap.theirs.join("tilemark.1")).unwrap();
+    assert!(said.code == Some(0) && page.is_file(), "{said:?}");
     // In a folder that is theirs a run would write for minutes by its name.
     let empty = trap.theirs.join("empty");
     fs::create_dir(&empty).unwrap();

@@ -5,7 +5,10 @@ use crate::{
     job::types::RunDone,
     run::record::{plan_as_run, report_of},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory,
@@ -13,7 +16,7 @@ use tilemark_record::{
     summary::RepeatSummary,
 };
 use tilemark_report::Report;
-use tilemark_sys::files::{Distrust, Place, distrust};
+use tilemark_sys::files::{Distrust, OPEN_FOLDER, Place, distrust};
 
 /// Judges what is in a record, writes result and report, and closes it.
 pub fn close(
@@ -108,6 +111,20 @@ pub fn draw_to(path: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| Failure::from(error).shown_as(place.path(), path))
 }
 
+/// Writes pages into a folder, by the names of their files; the folder is made where it does not exist.
+///
+/// # Errors
+/// When a link of another user leads there, or a page cannot be written.
+pub fn write_pages(folder: &Path, pages: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let failed = |source| RecordError::Write { path: folder.to_owned(), source }.into();
+    let place = Place::of_folder(folder, OPEN_FOLDER).map_err(|error| place_failed(error, failed))?;
+    for (name, text) in pages {
+        let written = tilemark_record::write_whole(&place.path().join(name), text.as_bytes());
+        written.map_err(|error| Failure::from(error).shown_as(place.path(), folder))?;
+    }
+    Ok(())
+}
+
 /// What became of a page that was drawn again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
@@ -135,5 +152,26 @@ pub fn draw_again(record: &RunDirectory, page: &str) -> Result<Page, Failure> {
             Some(Distrust::Owner { path, owner }) if path == record.path() => Ok(Page::OfUser(*owner)),
             _ => Err(place_failed(error, failed)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn pages_take_the_place_of_links_and_are_not_written_through_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, manual) = (folder.path().join("precious"), folder.path().join("new/manual"));
+        std::fs::write(&precious, "precious").unwrap();
+        let pages = BTreeMap::from([("tilemark.1".to_owned(), "a page".to_owned())]);
+        write_pages(&manual, &pages).unwrap();
+        let page = manual.join("tilemark.1");
+        std::fs::remove_file(&page).unwrap();
+        symlink(&precious, &page).unwrap();
+        write_pages(&manual, &pages).unwrap();
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((read(&page).as_str(), read(&precious).as_str()), ("a page", "precious"));
     }
 }

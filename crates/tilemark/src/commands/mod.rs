@@ -27,10 +27,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
-use tilemark_run::{
-    failure::{Failure, FailureCode},
-    plan_words::Backend,
-};
+use tilemark_run::{plan_words::Backend, run::result::write_pages};
 
 /// Our own licence is at the end of it too.
 const LICENCES: &str = concat!(
@@ -142,13 +139,9 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
 }
 
 fn man(folder: &Path, form: Form) -> ExitCode {
-    match help::write_manual(folder) {
+    match write_pages(folder, &help::manual()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let message = format!("the manual cannot be written into {}: {error}", folder.display());
-            let remedy = "give a folder in which you may write, such as ./man";
-            screen::fail(&Failure::new(FailureCode::BadInput, message, remedy), form)
-        }
+        Err(failure) => screen::fail(&failure, form),
     }
 }
 
