@@ -38,7 +38,7 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
   profiles
           write docs/host-settings.md from the profiles
   promises [--list]
-          check that every test which PROMISES.md names is there; or print the names of all tests as sentences
+          check that every test which PROMISES.md or SECURITY.md names is there; or print the names of all tests as sentences
   scenarios
           write docs/scenarios.md from the types' comments
   schema  write docs/schema from the types

@@ -1,4 +1,5 @@
-//! PROMISES.md names the test of each promise; one that was renamed, removed or is never run would prove nothing.
+//! PROMISES.md names the test of each promise, and SECURITY.md those of each protection; one that was renamed, removed or is never run
+//! would prove nothing.
 
 use crate::cargo::workspace;
 use anyhow::{Context, Result, bail};
@@ -7,17 +8,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const FILE: &str = "PROMISES.md";
+const FILES: [&str; 2] = ["PROMISES.md", "SECURITY.md"];
 
 /// What runs the tests that a test run leaves out. A row that names one of them says with what its proof is run.
 const RUNNERS: [&str; 3] = ["make lab", "cargo xtask soak", "cargo xtask bench"];
 
-/// Fails where PROMISES.md names a test that is not there, or that no test run runs.
+/// Fails where one of the files names a test that is not there, or that no test run runs.
 pub(crate) fn check() -> Result<()> {
     let workspace = workspace();
-    let text = fs::read_to_string(workspace.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
-    let faults = faults(&workspace, &text);
-    if faults.is_empty() { Ok(()) } else { bail!("{FILE}: {}", faults.join(", ")) }
+    for file in FILES {
+        let text = fs::read_to_string(workspace.join(file)).with_context(|| format!("cannot read {file}"))?;
+        let faults = faults(&workspace, &text);
+        if !faults.is_empty() {
+            bail!("{file}: {}", faults.join(", "));
+        }
+    }
+    Ok(())
 }
 
 /// Prints the name of every test as the sentence that it is, below its file.
@@ -84,17 +90,20 @@ pub(crate) fn faults(workspace: &Path, text: &str) -> Vec<String> {
             };
             faults.push(format!("{path}::{name} {lacks}"));
         }
+        let of_no_test = quoted(line).filter(|path| path.ends_with(".rs") && !path.contains("::"));
+        faults.extend(of_no_test.map(|path| format!("{path} is a file: its row names no test in it")));
     }
     faults
 }
 
 /// File and function of each test that a line names between backticks, as `run/src/lock.rs::a_second_run_is_told`.
 pub(crate) fn tests_named(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    line.split('`')
-        .skip(1)
-        .step_by(2)
-        .filter_map(|quoted| quoted.split_once("::"))
-        .filter(|(path, _)| path.ends_with(".rs"))
+    quoted(line).filter_map(|quoted| quoted.split_once("::")).filter(|(path, _)| path.ends_with(".rs"))
+}
+
+/// What a line has between backticks.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 /// What is found where a test is to be.
@@ -205,7 +214,22 @@ mod tests {
     }
 
     #[test]
-    fn every_test_that_a_promise_names_is_there_and_is_run() {
+    fn a_file_without_a_test_proves_nothing() {
+        let faults = faults(&workspace(), "| telemetry | `host/tests/hostile.rs` |");
+        assert_eq!(faults, ["host/tests/hostile.rs is a file: its row names no test in it"]);
+    }
+
+    #[test]
+    fn every_test_that_a_promise_or_a_protection_names_is_there_and_is_run() {
         check().unwrap();
+    }
+
+    #[test]
+    fn every_protection_names_a_test() {
+        let text = fs::read_to_string(workspace().join("SECURITY.md")).unwrap();
+        let (_, table) = text.split_once("## Protection").unwrap();
+        let rows = table.lines().filter(|line| line.starts_with("| **"));
+        let without: Vec<&str> = rows.filter(|row| tests_named(row).next().is_none()).collect();
+        assert!(without.is_empty(), "{without:#?}");
     }
 }
