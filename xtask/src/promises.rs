@@ -85,7 +85,7 @@ pub(crate) fn faults(workspace: &Path, text: &str) -> Vec<String> {
                 Found::Test => continue,
                 Found::Ignored if is_run_apart => continue,
                 Found::Ignored => "is ignored, and its row does not say what runs it",
-                Found::NoTest => "is no #[test]",
+                Found::NoTest => "is not a #[test]",
                 Found::Nothing => "is not there",
             };
             faults.push(format!("{path}::{name} {lacks}"));

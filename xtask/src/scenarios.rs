@@ -337,7 +337,9 @@ fn written_default(value: &Value) -> Result<String> {
     let is_table = |value: &Value| value.as_object().is_some_and(|table: &Map<_, _>| !table.is_empty());
     Ok(match value {
         Value::Null => {
-            bail!("the default is no value: say what then happens in a sentence that begins with `Default:`")
+            bail!(
+                "the default is not a value: say what then happens in a sentence that begins with `Default:`"
+            )
         }
         Value::Array(list) if list.is_empty() => "none".to_owned(),
         Value::Object(table) if table.is_empty() => "none".to_owned(),
@@ -439,7 +441,7 @@ mod tests {
         assert_eq!(stated.unwrap(), "| `kernel` | text | the image's | Its kernel. An ELF file. |");
         let silent =
             row(json!({ "description": "Its kernel.", "type": ["string", "null"], "default": null }));
-        assert!(silent.unwrap_err().starts_with("the default is no value"));
+        assert!(silent.unwrap_err().starts_with("the default is not a value"));
         assert_eq!(row(json!({ "type": "string" })).unwrap_err(), "it has no comment");
     }
 

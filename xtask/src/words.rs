@@ -160,8 +160,9 @@ fn uses(rules: &[Rule], file: &str, first: usize, text: &str) -> Vec<Found> {
     let words = words(text);
     let mut found = Vec::new();
     for rule in rules {
-        for window in words.windows(rule.words.len()) {
-            if window.iter().map(|(word, _)| word).eq(&rule.words) {
+        for (at, window) in words.windows(rule.words.len()).enumerate() {
+            let is_used = window.iter().map(|(word, _)| word).eq(&rule.words);
+            if is_used && !is_right(&words, at, rule) {
                 let line = first + window[0].1;
                 let words = rule.words.join(" ");
                 found.push(Found { file: file.to_owned(), line, words, instead: rule.instead.clone() });
@@ -170,6 +171,18 @@ fn uses(rules: &[Rule], file: &str, first: usize, text: &str) -> Vec<Found> {
     }
     found.sort_by_key(|found| found.line);
     found
+}
+
+/// "There is no answer" and "is no longer" are good English; "5 is no port" is not.
+fn is_right(words: &[(String, usize)], at: usize, rule: &Rule) -> bool {
+    if rule.words != ["is", "no"] {
+        return false;
+    }
+    let is_one_of = |place: Option<usize>, known: &[&str]| {
+        place.and_then(|place| words.get(place)).is_some_and(|(word, _)| known.contains(&word.as_str()))
+    };
+    is_one_of(at.checked_sub(1), &["there", "where"])
+        || is_one_of(Some(at + 2), &["longer", "more", "less", "worse", "different", "better"])
 }
 
 /// The words of a text in small letters, each with its line from 0. What is between backticks and where a link leads is
@@ -321,7 +334,15 @@ fn read(name: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "| not | but |\n|---|---|\n| `told`, `said of` | reported |\n| a label | a size |\n";
+    const TABLE: &str = "| not | but |\n|---|---|\n| `told`, `said of` | reported |\n| a label | a size |\n| `is no` | is not a |\n";
+
+    #[test]
+    fn what_is_no_thing_is_found_and_there_is_no_thing_is_not() {
+        assert_eq!(found_in("a\n5 is no port"), [(2, "is no".to_owned())]);
+        for right in ["There is no port.", "It is no longer there.", "B is no worse.", "is not a port"] {
+            assert_eq!(found_in(right), [], "{right}");
+        }
+    }
 
     fn found_in(text: &str) -> Vec<(usize, String)> {
         let found = uses(&rules(TABLE), "a.md", 1, text);

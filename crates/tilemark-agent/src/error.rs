@@ -82,7 +82,7 @@ pub(crate) enum AgentError {
     #[error("the service did not start")]
     Store(#[from] tilemark_store::StoreError),
     /// A root that would lead us out of it.
-    #[error("the image is no root for a native twin: {0}")]
+    #[error("the image cannot be the root of a native twin: {0}")]
     Detour(String),
     /// What process 1 of a twin could not do.
     #[error("{0}")]

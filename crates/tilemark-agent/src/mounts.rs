@@ -153,11 +153,11 @@ pub(crate) fn refuse_detours(root: &Path) -> Result<(), AgentError> {
     };
     for folder in OURS {
         if kind(&root.join(folder))?.is_some_and(|kind| !kind.is_dir()) {
-            return Err(AgentError::Detour(format!("/{folder} is no folder")));
+            return Err(AgentError::Detour(format!("/{folder} is not a folder")));
         }
     }
     if kind(&root.join("etc/machine-id"))?.is_some_and(|kind| !kind.is_file()) {
-        return Err(AgentError::Detour("/etc/machine-id is no file".to_owned()));
+        return Err(AgentError::Detour("/etc/machine-id is not a file".to_owned()));
     }
     Ok(())
 }
@@ -267,7 +267,7 @@ mod tests {
             fs::remove_dir_all(root.path().join(folder)).unwrap();
             symlink("etc", root.path().join(folder)).unwrap();
             let refused = refuse_detours(root.path()).unwrap_err();
-            assert!(refused.to_string().contains(&format!("/{folder} is no folder")), "{refused}");
+            assert!(refused.to_string().contains(&format!("/{folder} is not a folder")), "{refused}");
         }
         let root = whole();
         fs::remove_file(root.path().join("etc/machine-id")).unwrap();

@@ -175,11 +175,11 @@ impl FleetFolder {
             return Err(damaged("its hosts are not those of its site".to_owned()));
         }
         if !fleet.hosts.iter().all(|work| is_name(&work.name)) {
-            return Err(damaged("the name of a host is no name of a folder".to_owned()));
+            return Err(damaged("the name of a host is not a valid name of a folder".to_owned()));
         }
         // Folders of hosts are made and removed by it.
         if !is_name(&fleet.id) {
-            return Err(damaged(format!("its id {:?} is no name of a folder", fleet.id)));
+            return Err(damaged(format!("its id {:?} is not a valid name of a folder", fleet.id)));
         }
         Ok(fleet)
     }

@@ -128,7 +128,7 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
     let id = printed.trim().split(';').next().unwrap_or_default();
     if id.is_empty() || !id.chars().all(|digit| digit.is_ascii_digit()) {
         return Err(format!(
-            "sbatch printed {:?}, which is no number of a job",
+            "sbatch printed {:?}, which is not the number of a job",
             printable_line(printed.trim())
         ));
     }

@@ -422,7 +422,7 @@ fn no_host_one_host_and_two_hosts_have_their_own_words() {
 fn a_folder_that_is_no_fleet_says_so_and_a_damaged_list_of_hosts_is_a_doubt() {
     let folder = tempfile::tempdir().unwrap();
     let error = verdict::of(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("is no fleet run: it has neither fleet.json nor hosts"), "{error}");
+    assert!(error.contains("is not a fleet run: it has neither fleet.json nor hosts"), "{error}");
     let folder = made_of(&hosts(3), &[]);
     fs::write(folder.path().join("fleet.json"), "{\"hosts\": [\"../../etc\"]}").unwrap();
     let found = verdict::of(folder.path()).unwrap();

@@ -89,7 +89,7 @@ fn check_state(bridge: &str, facts: &BridgeFacts) -> Result<(), GuestError> {
     let refuse = |why: String, remedy: String| Err(GuestError::OwnBridge { why, remedy });
     if !facts.is_bridge {
         return refuse(
-            format!("the network device `{bridge}` (`network.bridge`) is no bridge"),
+            format!("the network device `{bridge}` (`network.bridge`) is not a bridge"),
             "`ip link show type bridge` lists the bridges of this host: name one of them in the site file"
                 .to_owned(),
         );

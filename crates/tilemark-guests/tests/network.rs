@@ -597,7 +597,7 @@ fn a_bridge_that_guests_cannot_be_joined_to_is_refused() {
         };
         let named = |bridge: &str| WantedBridge { bridge: bridge.to_owned(), ..Host::wanted() };
         assert_eq!(said(named("br7")), "there is no network device `br7` (`network.bridge`)");
-        assert_eq!(said(named("outside")), "the network device `outside` (`network.bridge`) is no bridge");
+        assert_eq!(said(named("outside")), "the network device `outside` (`network.bridge`) is not a bridge");
         let beyond = "`network.addresses` = 198.51.100.1-198.51.100.9 is not within the network of the bridge `br0`, 192.0.2.0/24";
         assert_eq!(said(range("198.51.100.1", "198.51.100.9")), beyond);
         let own = "`network.addresses` = 192.0.2.1-192.0.2.9 has the address 192.0.2.1 of this host itself";

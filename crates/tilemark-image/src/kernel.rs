@@ -65,7 +65,7 @@ pub fn extract_vmlinux(file: &str, vmlinuz: &[u8]) -> Result<Vec<u8>> {
         Compression::Zstd => unpack_by_tool("zstd", "zstd", &["-dcq"], without_size)?,
         Compression::None => payload.to_vec(),
     };
-    let elf = Elf::new(&kernel).ok_or_else(|| refuse("what it holds is no 64-bit ELF file"))?;
+    let elf = Elf::new(&kernel).ok_or_else(|| refuse("what it holds is not a 64-bit ELF file"))?;
     if !elf.has_note("Xen", PVH_ENTRY_NOTE) {
         return Err(refuse("it cannot be entered by PVH (CONFIG_PVH is off)"));
     }
@@ -81,7 +81,7 @@ pub(crate) fn unpack_module(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
         Some(Compression::Zstd) => unpack_by_tool("zstd", "zstd", &["-dcq"], &bytes),
         Some(Compression::Lz4Legacy) | None => Err(ImageError::Kernel {
             file: file.to_owned(),
-            reason: "it is no kernel module of a known form".into(),
+            reason: "it is not a kernel module of a known form".into(),
         }),
     }
 }

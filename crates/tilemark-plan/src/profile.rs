@@ -136,7 +136,7 @@ impl Profile {
             } else if key.contains(char::is_control) || (value.is_some() && key.contains(is_no_part_of_a_key))
             {
                 say(
-                    format!("{key:?} is no key of a setting"),
+                    format!("{key:?} is not the key of a setting"),
                     "write it as `tilemark host settings` lists it, without blanks, quotation marks, `=` or `#`",
                 );
             } else if !keys.insert(key) {
@@ -218,7 +218,7 @@ mod tests {
         assert!(refused(&with("\u{7}")).contains("line 4"));
         for key in ["vm.z init=/bin/sh", "vm.x\\nkernel.core_pattern", "vm.\\\"x", "vm.x#"] {
             let said = refused(&with(&format!("[[setting]]\nkey = \"{key}\"\nvalue = 1\n")));
-            assert!(said.contains("is no key of a setting"), "{key}: {said}");
+            assert!(said.contains("is not the key of a setting"), "{key}: {said}");
         }
         let of_then = with("[[setting]]\nkey = \"sleep states (BIOS)\"\nthen = \"off\"\n");
         assert!(

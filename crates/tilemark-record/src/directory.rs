@@ -235,7 +235,7 @@ impl RunDirectory {
             return Err(self.unfinished());
         }
         if let Some(path) = files_below(&self.path)?.into_iter().find(|path| !is_plain(path)) {
-            let what = "it is no plain file; remove it to continue this record".to_owned();
+            let what = "it is not a plain file; remove it to continue this record".to_owned();
             return Err(RecordError::Damaged { path, what });
         }
         let before = self.before();
@@ -348,7 +348,7 @@ impl RunDirectory {
             None => Ok(manifest),
             Some(outside) => Err(RecordError::Damaged {
                 path: self.path.join(name),
-                what: format!("it names {outside:?}, which is no file within the record"),
+                what: format!("it names {outside:?}, which is not a file within the record"),
             }),
         }
     }

@@ -52,7 +52,7 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// A folder that is no record of a run.
-    #[error("{} is no record of a run", path.display())]
+    #[error("{} is not a record of a run", path.display())]
     NoRecord {
         /// The folder.
         path: PathBuf,

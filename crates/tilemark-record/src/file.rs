@@ -100,7 +100,7 @@ fn open_plain(record: &Path, name: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"))
     }
 }
 

@@ -430,9 +430,9 @@ fn network_of(text: NetworkText) -> Result<Network, String> {
             text.addresses
         )
     };
-    let (first, last) = text.addresses.split_once('-').ok_or_else(|| wrong("it is no range"))?;
+    let (first, last) = text.addresses.split_once('-').ok_or_else(|| wrong("it is not a range"))?;
     let address =
-        |part: &str| part.trim().parse::<Ipv4Addr>().map_err(|_| wrong("it is no range of addresses"));
+        |part: &str| part.trim().parse::<Ipv4Addr>().map_err(|_| wrong("it is not a range of addresses"));
     let (first, last) = (address(first)?, address(last)?);
     if first > last {
         return Err(wrong("the first address is behind the last"));

@@ -207,7 +207,7 @@ impl FromStr for DatabaseAddress {
         let url = Url::parse(text).map_err(|error| {
             StoreError::Address(match error {
                 ParseError::InvalidPort => {
-                    "the port is no number up to 65535 (in a password write / as %2F, # as %23 and ? as %3F)"
+                    "the port is not a number up to 65535 (in a password write / as %2F, # as %23 and ? as %3F)"
                 }
                 _ => "it is not a URL",
             })

@@ -29,7 +29,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 }
 
 fn plain(is_plain: bool) -> io::Result<()> {
-    let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
+    let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file");
     if is_plain { Ok(()) } else { Err(error()) }
 }
 
@@ -54,7 +54,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         for odd in [&pipe, Path::new("/dev/zero"), folder.path()] {
-            assert_eq!(said(odd), "it is no plain file", "{}", odd.display());
+            assert_eq!(said(odd), "it is not a plain file", "{}", odd.display());
         }
     }
 }

@@ -17,7 +17,9 @@ pub enum WorkloadError {
         limit: u64,
     },
     /// A path that would not be a request line.
-    #[error("`{path}` is no path of a URL: it must begin with `/` and hold no space or control character")]
+    #[error(
+        "`{path}` is not a valid path of a URL: it must begin with `/` and hold no space or control character"
+    )]
     BadPath {
         /// The path.
         path: String,

@@ -317,7 +317,7 @@ mod tests {
         let without: Vec<String> = pages.map(|(words, _)| words).collect();
         assert!(without.is_empty(), "no example: {without:?}");
         for (words, _) in EXAMPLES {
-            assert!(all_pages().iter().any(|(of, _)| of == words), "`{words}` is no command");
+            assert!(all_pages().iter().any(|(of, _)| of == words), "`{words}` is not a command");
         }
     }
 

@@ -95,7 +95,11 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --offline", 3, "is not in the cache"),
     ("plan web --on emulated --set qemu.binary=/nowhere/qemu", 3, "looked for /nowhere/qemu"),
     ("plan web --on emulated --set qemu.kernel=/nowhere/vmlinux", 2, "there is no kernel /nowhere/vmlinux"),
-    ("plan web --on emulated --set qemu.kernel=/etc/passwd", 2, "/etc/passwd (`qemu.kernel`) is no kernel"),
+    (
+        "plan web --on emulated --set qemu.kernel=/etc/passwd",
+        2,
+        "/etc/passwd (`qemu.kernel`) is not a kernel",
+    ),
     ("plan web --on emulated --set qemu.machine=none", 2, "no guest starts on it"),
     ("plan web --on native --set host.setting.vm.wob=1", 2, "vm.wob"),
     ("plan capacity web --on native --within 1s", 2, "ends before one repeat of 1 tile"),

@@ -222,7 +222,7 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
     for (from, rest, message, remedy) in [
         ("none.qcow2", "", "cannot read the disk", "correct the path"),
         ("folder", "", "is a folder", "name a qcow2 or raw file"),
-        ("/dev/null", "", "is no file", "name a qcow2 or raw file"),
+        ("/dev/null", "", "is not a file", "name a qcow2 or raw file"),
         ("encrypted.qcow2", "", "is encrypted", "not encrypted"),
         ("cut.qcow2", "", "is damaged: its first table", "compare its checksum"),
         ("alone.qcow2", "", "missing.raw, which cannot be used", "put that file back"),

@@ -48,7 +48,7 @@ fn a_record_is_removed_only_with_consent_and_what_is_none_stays() {
     let other = home.file("other/plan.json", "{}").parent().unwrap().to_owned();
     let said = home.says(&["runs", "rm", other.to_str().unwrap(), "--yes"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.error.contains("is no record of a run") && other.join("plan.json").exists(), "{said:?}");
+    assert!(said.error.contains("is not a record of a run") && other.join("plan.json").exists(), "{said:?}");
 
     assert_eq!(home.says(&["runs", "rm", ID, "--yes"]).code, Some(0));
     assert!(!record.exists());

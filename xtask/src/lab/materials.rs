@@ -44,7 +44,7 @@ pub(crate) struct ProgramFile {
 impl ProgramFile {
     fn of(path: &Path, name: &str) -> Result<Self> {
         let found = std::fs::metadata(path).with_context(|| format!("no program {}", path.display()))?;
-        ensure!(found.is_file(), "{} is no program", path.display());
+        ensure!(found.is_file(), "{} is not a program", path.display());
         Ok(Self { path: path.to_owned(), name: name.to_owned(), bytes: found.size() })
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Certificate {
 impl Certificate {
     pub(super) fn make() -> Result<Self, AgentError> {
         let text = |bytes| {
-            String::from_utf8(bytes).map_err(|_| AgentError::Service("a certificate is no text".to_owned()))
+            String::from_utf8(bytes).map_err(|_| AgentError::Service("a certificate is not text".to_owned()))
         };
         let [certificate, key] = sessions::certificate().map(|file| text(file.contents));
         Ok(Self { certificate: certificate?, key: key? })

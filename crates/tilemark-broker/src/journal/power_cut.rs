@@ -270,7 +270,7 @@ impl<'r> Life<'r> {
         let recovered = recover(&mut platter).unwrap();
         assert!(
             defect != Defect::None || recovered.damage.is_none(),
-            "a power cut is no damage: {:?}",
+            "a power cut does no damage: {:?}",
             recovered.damage
         );
         let writer = SteppedWriter::new(platter, defect);

@@ -38,7 +38,7 @@ const DOCUMENTS: [&str; 4] = ["manifest.json", "plan.json", "result.json", "fact
 #[derive(Debug, thiserror::Error)]
 pub enum VerdictError {
     /// There is nothing of a fleet run in it.
-    #[error("{} is no fleet run: it has neither fleet.json nor hosts", path.display())]
+    #[error("{} is not a fleet run: it has neither fleet.json nor hosts", path.display())]
     NoFleet {
         /// The folder.
         path: PathBuf,

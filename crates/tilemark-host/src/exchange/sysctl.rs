@@ -14,7 +14,7 @@ pub(super) fn body(profile: &Profile) -> Body {
             "hugepages.2MiB" => "vm.nr_hugepages",
             key if is_sysctl(key) => key,
             _ => {
-                body.leave_out(setting, "it is no sysctl");
+                body.leave_out(setting, "it is not a sysctl");
                 continue;
             }
         };

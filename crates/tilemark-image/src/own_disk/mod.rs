@@ -118,7 +118,10 @@ pub fn look_at(path: &Path) -> Result<OwnDisk, OwnDiskError> {
     let size = Bytes::new(size.unwrap_or_default());
     let path = &levels[0].path;
     if size.get() == 0 || !size.get().is_multiple_of(SECTOR) {
-        return Err(damaged(path, format!("its disk has {} bytes, which are no sectors", size.get())));
+        return Err(damaged(
+            path,
+            format!("its disk has {} bytes, which is not a number of sectors", size.get()),
+        ));
     }
     if size > DISK_MAX {
         return Err(OwnDiskError::TooLarge { path: path.clone(), size });
@@ -237,7 +240,7 @@ fn check_raw(file: &File, path: &Path, bytes: u64, is_booted: bool) -> Result<()
     if bytes == 0 || !bytes.is_multiple_of(SECTOR) {
         return Err(damaged(
             path,
-            format!("it has {bytes} bytes, which are no whole sectors: it may be cut off"),
+            format!("it has {bytes} bytes, which is not a whole number of sectors: it may be cut off"),
         ));
     }
     let sector = read_at(file, path, 0, SECTOR as usize)?;

@@ -63,7 +63,7 @@ fn a_raw_disk_is_taken_with_its_boot_sector() {
     fs::write(&path, vec![0; 4096]).unwrap();
     assert!(refused(&path).ends_with("has no boot sector"));
     fs::write(&path, vec![0; 4000]).unwrap();
-    assert!(refused(&path).contains("it has 4000 bytes, which are no whole sectors"));
+    assert!(refused(&path).contains("it has 4000 bytes, which is not a whole number of sectors"));
     fs::write(&path, "").unwrap();
     assert!(refused(&path).contains("it has 0 bytes"));
 }
@@ -94,7 +94,7 @@ fn a_disk_that_is_damaged_encrypted_or_new_is_named_with_what_is_wrong() {
             bytes.extend(vec![0; 1 << 16]);
             put(bytes, 4 << 16, &((1_u64 << 63) | 20 << 16).to_be_bytes());
         }),
-        ("which are no sectors", |bytes| put(bytes, 24, &1000_u64.to_be_bytes())),
+        ("which is not a number of sectors", |bytes| put(bytes, 24, &1000_u64.to_be_bytes())),
         ("its header has 9 bytes", |bytes| put(bytes, 100, &9_u32.to_be_bytes())),
     ];
     for (wanted, change) in all {
@@ -183,11 +183,11 @@ fn a_disk_that_others_could_exchange_before_qemu_opens_it_is_refused() {
 fn what_is_no_disk_is_named_with_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     assert!(refused(folder.path()).ends_with("is a folder"));
-    assert!(refused("/dev/null".as_ref()).ends_with("is no file"));
+    assert!(refused("/dev/null".as_ref()).ends_with("is not a file"));
     let path = folder.path().join("f");
     assert!(refused(&path).starts_with("cannot read the disk"));
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
-    assert!(refused(&path).ends_with("is no file"));
+    assert!(refused(&path).ends_with("is not a file"));
     fs::remove_file(&path).unwrap();
     for (bytes, wanted) in [
         (&b"\xfd7zXZ\0 and so on"[..], "is packed (xz)"),

@@ -123,7 +123,7 @@ impl CommandParameters {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(format!("has {} bytes, more than {PATTERN_BYTES_MAX}", pattern.len()));
         }
-        let regex = Regex::new(pattern).map_err(|error| format!("is no regular expression: {error}"))?;
+        let regex = Regex::new(pattern).map_err(|error| format!("is not a regular expression: {error}"))?;
         match regex.captures_len() {
             1 => Err("has no group for the number".to_owned()),
             _ => Ok(regex),
@@ -328,7 +328,7 @@ mod tests {
             ("", "rate = '(1)'", "runs no program"),
             ("", run, "has 0 patterns"),
             ("", "run = [\"a\"]\nrate = '(1)'\nlatency = '(1)'", "has 2 patterns"),
-            ("", "run = [\"a\"]\nrate = '(1'", "is no regular expression"),
+            ("", "run = [\"a\"]\nrate = '(1'", "is not a regular expression"),
             ("", "run = [\"a\"]\nrate = 'tps'", "has no group for the number"),
             ("", "run = [\"a\"]\nfigure = '(1)'", "does not say what it is"),
             ("", "run = [\"a\"]\nrate = '(1)'\nbetter = \"lower\"", "`better` without a `figure`"),

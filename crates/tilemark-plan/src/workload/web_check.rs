@@ -160,7 +160,7 @@ fn path_mistake(path: &str) -> Option<(String, &'static str)> {
     let is_plain = path.bytes().all(|byte| byte > b' ' && byte < 0x7f && byte != b'#');
     (!is_path || !is_plain || path.len() > TEXT_MAX).then(|| {
         let shown: String = path.chars().take(80).collect();
-        let message = format!("{shown:?} is no path of a URL");
+        let message = format!("{shown:?} is not a valid path of a URL");
         (message, "begin it with `/`; write spaces, `#` and what is not ASCII as %20, %23 and so on")
     })
 }
@@ -191,7 +191,10 @@ fn header_mistake(headers: &BTreeMap<String, String>) -> Option<(String, &'stati
 
 fn answer_mistake(request: &WebRequest) -> Option<(String, &'static str)> {
     if let Some(status) = request.expect_status.filter(|status| !(200..600).contains(status)) {
-        return Some((format!("`expect_status = {status}` is no status of an answer"), "write 200 to 599"));
+        return Some((
+            format!("`expect_status = {status}` is not a valid status of an answer"),
+            "write 200 to 599",
+        ));
     }
     if request.contains.as_ref().is_some_and(|text| text.is_empty() || text.len() > TEXT_MAX) {
         let message = "`contains` is empty or too long".to_owned();
@@ -234,8 +237,8 @@ mod tests {
         assert_eq!(of(json!({ "path": "/a?b=%20", "tls": true, "insecure": true, "port": 8443 })), "");
         for (web, wanted) in [
             (json!({ "path": "/", "request": [{ "path": "/" }] }), "has `path` and `request`"),
-            (json!({ "path": "a" }), "\"a\" is no path"),
-            (json!({ "path": "/a b" }), "is no path"),
+            (json!({ "path": "a" }), "\"a\" is not a valid path"),
+            (json!({ "path": "/a b" }), "is not a valid path"),
             (json!({ "request": [{ "path": "/", "weight": 0 }] }), "sends no request"),
             (json!({ "path": "/", "method": "get" }), "\"get\" is not a method"),
             (json!({ "path": "/", "method": "CONNECT" }), "is not a method"),

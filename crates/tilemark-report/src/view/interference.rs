@@ -7,7 +7,7 @@ use tilemark_record::result::{Interference, Slowdown};
 use tilemark_units::counted;
 
 const ABOUT: &str = "How many times as long a request of the role in the row takes beside the role in the column as alone, with its \
-    95 % interval. 1 is no effect. In the column of its own name a role is beside a second one of its kind.";
+    95 % interval. 1 means no effect. In the column of its own name a role is beside a second one of its kind.";
 
 /// The text must stay legible on it.
 const FULL_COLOUR_PERCENT: f64 = 60.0;

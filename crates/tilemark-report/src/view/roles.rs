@@ -12,7 +12,7 @@ const GUESTS_FOR_EACH: usize = 4;
 /// Guests from which on some are named.
 const GUESTS_MIN: usize = 16;
 
-const ABOUT: &str = "Slowdown: how many times as long a request takes as with one tile, with its 95 % interval; 1 is no effect.";
+const ABOUT: &str = "Slowdown: how many times as long a request takes as with one tile, with its 95 % interval; 1 means no effect.";
 
 /// Every loaded role, where two tiles or more were measured.
 pub(crate) fn roles(view: &View) -> Option<Section> {

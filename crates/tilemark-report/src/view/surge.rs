@@ -5,7 +5,7 @@ use crate::number::three;
 use tilemark_record::result::{Figure, LoadResult, PointResult, SurgeResult, SurgeTime};
 
 const ABOUT: &str = "All figures are of guests in other tiles, of the requests that were due then, however late their answers. \
-    Slowdown: how many times as long their requests took as before the surge, with its 95 % interval; 1 is no effect.";
+    Slowdown: how many times as long their requests took as before the surge, with its 95 % interval; 1 means no effect.";
 
 /// The largest step with a surge, of each side and each value of what varies; nothing where there was none. The native twin is in the
 /// table of steps: what its tiles do to each other is not what was asked.

@@ -217,7 +217,7 @@ fn in_profile(plan: &HostPlan, keys: &[String]) -> Result<(), Failure> {
         None => Ok(()),
         Some(key) => Err(Failure::new(
             FailureCode::BadInput,
-            format!("`{key}` is no setting of the profile `{}`", plan.profile),
+            format!("`{key}` is not a setting of the profile `{}`", plan.profile),
             "give `--allow` a key as `tilemark host plan` shows it",
         )),
     }

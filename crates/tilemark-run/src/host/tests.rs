@@ -305,7 +305,7 @@ fn a_dangerous_setting_has_to_be_named() {
         |yes, allow: &[String]| crate::host::apply::agreed(&plan, &Consent { yes, allow: allow.to_vec() });
     let [named, absent] = ["kernel.randomize_va_space", "thp"].map(|key| vec![key.to_owned()]);
     assert!(agreed(false, &named).unwrap_err().remedy.contains("--yes"));
-    assert!(agreed(true, &absent).unwrap_err().message.contains("`thp` is no setting of the profile"));
+    assert!(agreed(true, &absent).unwrap_err().message.contains("`thp` is not a setting of the profile"));
     assert!(agreed(true, &named).is_ok());
 
     let dangerous = profile(&[("kernel.randomize_va_space", "0"), ("vm.swappiness", "10")]);

@@ -46,7 +46,7 @@ fn look_up(path: &Path) -> Result<(PathBuf, u64), Failure> {
     let absolute = fs::canonicalize(path).map_err(failed)?;
     let metadata = fs::metadata(&absolute).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(Failure::new(FailureCode::BadInput, format!("{}: it is no file", message()), remedy));
+        return Err(Failure::new(FailureCode::BadInput, format!("{}: it is not a file", message()), remedy));
     }
     Ok((absolute, metadata.len()))
 }

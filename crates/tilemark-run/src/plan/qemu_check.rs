@@ -202,7 +202,9 @@ pub(crate) fn check_kernel(kernel: &str) -> Result<(), Failure> {
     }
     let remedy = "name a 64-bit ELF `vmlinux` that was built with CONFIG_PVH";
     match Elf::new(&beginning) {
-        None => refused(format!("{kernel} (`qemu.kernel`) is no kernel: it is no 64-bit ELF file"), remedy),
+        None => {
+            refused(format!("{kernel} (`qemu.kernel`) is not a kernel: it is not a 64-bit ELF file"), remedy)
+        }
         Some(elf) if !elf.has_note("Xen", PVH_ENTRY_NOTE) => refused(
             format!("{kernel} (`qemu.kernel`) cannot be entered by PVH, and no guest starts from it"),
             remedy,
@@ -330,7 +332,7 @@ mod tests {
             (elf(PVH_ENTRY_NOTE), None),
             (packed, None),
             (elf(17), Some("cannot be entered by PVH")),
-            (b"root:x:0:0:root:/root:/bin/bash\n".to_vec(), Some("is no kernel")),
+            (b"root:x:0:0:root:/root:/bin/bash\n".to_vec(), Some("is not a kernel")),
         ] {
             std::fs::write(path, content).unwrap();
             match wanted {

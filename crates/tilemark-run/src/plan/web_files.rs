@@ -131,7 +131,7 @@ mod tests {
         let odd = said("odd.toml", "[[request]]\nwieght = 1\n", "request_file = \"odd.toml\"");
         assert!(odd.contains("odd.toml: line 2: there is no key `wieght`"), "{odd}");
         let bad = said("bad.toml", "[[request]]\npath = \"no path\"\n", "request_file = \"bad.toml\"");
-        assert!(bad.contains("is no path of a URL"), "{bad}");
+        assert!(bad.contains("is not a valid path of a URL"), "{bad}");
         let ca = said("ca.pem", "hello", "path = \"/\"\ntls = true\nca_file = \"ca.pem\"");
         assert!(ca.contains("`ca` holds no certificate"), "{ca}");
     }

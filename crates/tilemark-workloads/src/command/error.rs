@@ -25,7 +25,7 @@ pub(crate) enum CommandError {
     Silent { program: String, seconds: f64 },
     #[error("no line of `{program}` matched `{pattern}` for {seconds:.1} s; its last lines: {last}")]
     NoMatch { program: String, pattern: String, seconds: f64, last: String },
-    #[error("`{pattern}` took {text:?} out of a line of `{program}`, which is no number that counts: {why}")]
+    #[error("`{pattern}` took {text:?} out of a line of `{program}`, which is not a valid number: {why}")]
     NotANumber { program: String, pattern: String, text: String, why: &'static str },
     #[error(
         "the last figure of `{program}` is {text}, which is not a number above 0: figures are compared by their ratios"

@@ -42,7 +42,7 @@ const ENDS_BY_ITSELF: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 enum MessagingError {
     /// The stream is not one of this engine's, or lacks what it needs.
-    #[error("stream {0} is no messaging load that this load process can do")]
+    #[error("stream {0} is not a messaging load that this load process can do")]
     NoMessaging(u32),
     /// A load failed.
     #[error(transparent)]

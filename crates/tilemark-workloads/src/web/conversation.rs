@@ -315,7 +315,7 @@ impl Conversation for WebConversation {
     fn received(&mut self, _wire: usize, bytes: &[u8], _outs: &mut [Vec<u8>]) -> Progress {
         match self.reading {
             Reading::Nothing => self.broken(
-                "the server spoke first, as databases, mail and SSH servers do: it is no web server",
+                "the server spoke first, as databases, mail and SSH servers do: it is not a web server",
                 Verdict::Wrong,
             ),
             Reading::Head => self.head(bytes),
