@@ -95,7 +95,7 @@ pub(crate) const WORDS: [Word; 34] = [
     word(
         "p99",
         "p99",
-        "99 of 100 requests were answered within this time. It is of all requests of all kept repeats together, and is given only where 20 requests or more lie beyond it.",
+        "99 of 100 requests were answered within this time. It is computed from all requests of all kept repeats, and is given only where 20 requests or more lie beyond it.",
     ),
     word(
         "pss",
@@ -110,7 +110,7 @@ pub(crate) const WORDS: [Word; 34] = [
     word(
         "repeat",
         "repeat",
-        "One pass over a step, with fresh guests. Repeats come in random order. A discarded repeat is counted and shown, and is part of no figure.",
+        "One pass over a step, with fresh guests. Repeats come in random order. A discarded repeat is counted and shown, and is not used in any figure.",
     ),
     word(
         "resolution",

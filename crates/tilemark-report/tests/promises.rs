@@ -296,7 +296,7 @@ fn who_suffers_compares_shares_of_demand_in_an_open_loop_and_names_nobody_where_
     let text = terminal(&report, Style { colour: Colour::Plain, width: 300 }).replace('\u{202f}', " ");
     let (_, section) = text.split_once("Who suffers\n").expect("many tiles have it");
     let section = section.split("\n\n").next().unwrap_or_default();
-    let got = "What counts is the share of its demand that was answered; in a closed loop, the requests that it answered.";
+    let got = "measured by the share of its demand that was answered; in a closed loop, the requests that it answered.";
     assert!(section.contains(got), "{section}");
     let web = section.lines().find(|line| line.trim_start().starts_with("web ")).unwrap_or_default();
     assert!(web.matches("all equal").count() == 2 && !web.contains("tile-0"), "{web}");
@@ -442,8 +442,7 @@ fn who_suffers_has_a_row_for_each_role_and_names_the_worst_ten() {
         let rows = section.lines().filter(|line| line.trim_start().starts_with(head)).count();
         assert_eq!(rows, 1, "{head}: {section}");
     }
-    let (_, worst) =
-        section.split_once("The 10 of 174 guests whose requests take longest").expect("ten are named");
+    let (_, worst) = section.split_once("The 10 slowest of 174 guests").expect("ten are named");
     let starved = &report.result.points.iter().find(|point| point.tiles == 29).unwrap().loads[0].guests[16];
     let first = worst.split_once(": ").map(|(_, names)| names.split(' ').next().unwrap_or_default());
     assert_eq!(first, Some(starved.name.as_str()), "{worst}");

@@ -91,12 +91,12 @@ impl Design {
             _ => Arrangement::Pairs,
         };
         let enough = match (repeats_needed(arrangement, p), arrangement) {
-            (Some(pairs), Arrangement::Pairs) => format!("{pairs} pairs can"),
-            (Some(repeats), Arrangement::Unpaired) => format!("{repeats} repeats a side can"),
-            (None, _) => "no number of repeats can".to_owned(),
+            (Some(pairs), Arrangement::Pairs) => format!("use {pairs} pairs"),
+            (Some(repeats), Arrangement::Unpaired) => format!("use {repeats} repeats a side"),
+            (None, _) => "no number of repeats is enough".to_owned(),
         };
         Missing::because(format!(
-            "these repeats cannot give p < {}: the smallest p they can give is {:.4}; {enough}",
+            "p < {} is not possible with so few repeats (smallest possible: {:.4}); {enough}",
             (p * 1e4).round() / 1e4,
             self.smallest_p()
         ))
@@ -296,10 +296,10 @@ mod tests {
         let reason = can_reach(Arrangement::Pairs, 5, 0.01).unwrap_err().reason;
         assert_eq!(
             reason,
-            "these repeats cannot give p < 0.01: the smallest p they can give is 0.0625; 8 pairs can"
+            "p < 0.01 is not possible with so few repeats (smallest possible: 0.0625); use 8 pairs"
         );
         let reason = can_reach(Arrangement::Unpaired, 4, 0.01).unwrap_err().reason;
-        assert!(reason.ends_with("0.0286; 5 repeats a side can"), "{reason}");
+        assert!(reason.ends_with("0.0286); use 5 repeats a side"), "{reason}");
     }
 
     #[test]

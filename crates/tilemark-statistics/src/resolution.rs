@@ -274,7 +274,7 @@ mod tests {
         let reason = smallest_change_found(&seven, 1.0, 0.01, 0.01).unwrap_err().reason;
         assert_eq!(
             reason,
-            "these repeats cannot give p < 0.01: the smallest p they can give is 0.0156; 8 pairs can"
+            "p < 0.01 is not possible with so few repeats (smallest possible: 0.0156); use 8 pairs"
         );
     }
 }

@@ -159,10 +159,9 @@ pub(crate) fn across(limit: &Break) -> String {
 pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option<String> {
     let most = points.iter().filter(|point| point.repeats_kept > 0).max_by_key(|point| point.guests)?;
     let (one, noun) = (most.guests == 1, if most.backend == Backend::Native { "twin" } else { "guest" });
-    let mut text = format!("{} idle {noun}{}", most.guests, if one { "" } else { "s" });
-    if let Some(seconds) = most.ready_s {
-        text += &format!(" {} ready in {:.1} s and", if one { "was" } else { "were" }, seconds);
-    }
+    let guests = format!("{} idle {noun}{}", most.guests, if one { "" } else { "s" });
+    let was = if one { "was" } else { "were" };
+    let ready = most.ready_s.map(|seconds| format!("{was} ready in {seconds:.1} s"));
     let threads = plan.host.threads.len() as f64;
     let processor = most.processor.map(|part| {
         let each = (part.guest_work + part.guest_overhead) * threads / f64::from(most.guests);
@@ -174,8 +173,10 @@ pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option
     let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
     let (take, each) = if one { ("takes", "") } else { ("take", " each") };
     let doubt = doubt(verdict).map_or_else(String::new, |doubt| format!(" {doubt}"));
-    let takes = takes.join(" and ");
-    Some(format!("{text} {take} {takes}{each}. This is a density, not a capacity.{marked}{doubt}"))
+    let takes = (!takes.is_empty()).then(|| format!("{take} {}{each}", takes.join(" and ")));
+    let found: Vec<String> = ready.into_iter().chain(takes).collect();
+    let found = if found.is_empty() { format!("{was} measured") } else { found.join(" and ") };
+    Some(format!("{guests} {found}. This is a density, not a capacity.{marked}{doubt}"))
 }
 
 /// `web fails beside db: 40 % of its requests failed, 0 % alone. Largest slowdown: a request of db takes 1.8 times [1.6, 2.1] as long

@@ -30,7 +30,7 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Search for the largest tile count that holds, and confirm it
     Capacity(CapacityArguments),
-    /// Measure each role alone and beside every other: who slows whom?
+    /// Measure roles alone and in pairs: which slow each other down?
     Interference(InterferenceArguments),
     /// Measure two configurations in turn: do they differ?
     Ab(AbArguments),
@@ -306,7 +306,7 @@ pub(crate) struct CapacityArguments {
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
-    /// Then measure the largest count that holds again, with its native twin in the same blocks
+    /// Afterwards measure the answer once more, together with its native twin: this gives the cost of virtualization
     #[arg(long)]
     pub(crate) twin: bool,
     /// End within this time, such as 10m
@@ -385,7 +385,7 @@ pub(crate) struct ExitVerdict {
     /// when no other commit could change it, such as a bad flag or a missing QEMU (bisect stops)
     #[arg(long)]
     pub(crate) exit_verdict: bool,
-    /// Largest slowdown of a primary measure that is accepted
+    /// Largest slowdown of a primary measure that is accepted. With 0% equal sides almost always end in 125
     #[arg(long, default_value = "0%", value_name = "PERCENT")]
     pub(crate) tolerance: String,
     /// The same for p99, which varies more [default: --tolerance]
@@ -530,7 +530,8 @@ pub(crate) enum GuestsCommand {
     Up(GuestsUpArguments),
     /// List the guests that run
     List(JsonOnly),
-    /// Run a program in a guest and exit with its exit code; its standard input is empty
+    /// Run a program in a guest and exit with its exit code; its standard input is empty. At most 10 minutes, 256 KiB of output and 64 KiB
+    /// of errors
     Exec {
         /// The guest's name, as `guests list` shows it
         #[arg(value_name = "GUEST")]
@@ -988,7 +989,7 @@ pub(crate) enum HostCommand {
     /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
     /// confirmed alone
     Try(Box<TryArguments>),
-    /// Print a profile in the format of another program. What that cannot say is in its comments
+    /// Print a profile in the format of another program. Settings that the format cannot hold are in its comments
     Export {
         /// A profile inside the program by its name, or a file by its path
         #[arg(value_name = "PROFILE")]
@@ -997,7 +998,7 @@ pub(crate) enum HostCommand {
         #[arg(long, value_enum)]
         format: ExportFormat,
     },
-    /// Print a profile of tuned as a profile of ours. What cannot be taken is in its comments
+    /// Print a profile of tuned as a profile of Tilemark. Settings that Tilemark does not have are in its comments
     Import {
         /// The profile's file, such as /usr/lib/tuned/profiles/virtual-host/tuned.conf
         #[arg(value_name = "FILE")]
@@ -1077,7 +1078,7 @@ pub(crate) enum FleetCommand {
     Report(FleetReportArguments),
     /// Compare two runs of a fleet, host by host
     Compare(FleetCompareArguments),
-    /// Measure hosts that differ once more, among as many others
+    /// Measure the hosts that differ again, together with as many hosts that do not
     Confirm(FleetConfirmArguments),
 }
 
@@ -1090,7 +1091,7 @@ pub(crate) struct FleetReportArguments {
     /// The fleet run of `fleet confirm`: only hosts that differ there too are named
     #[arg(long, value_name = "ID")]
     pub(crate) confirmed_by: Option<String>,
-    /// Compare hosts within the first of their `groups` in the site file, instead of those of equal hardware and settings
+    /// Compare hosts that have the same first entry of `groups` in the site file, instead of hosts of equal hardware and settings
     #[arg(long)]
     pub(crate) site_groups: bool,
     #[command(flatten)]
@@ -1201,7 +1202,7 @@ pub(crate) struct FleetRunArguments {
     /// Return when all is submitted; `fleet collect` takes the records home
     #[arg(long, conflicts_with = "at_once")]
     pub(crate) detach: bool,
-    /// Wait no longer than this, such as 2h. What has not ended by then goes on, and is named; with --at-once, no further host begins
+    /// Wait no longer than this, such as 2h. Hosts that have not ended then go on, and are listed; with --at-once, no further host begins
     #[arg(long, value_name = "TIME")]
     pub(crate) wait_at_most: Option<Span>,
     #[command(flatten)]

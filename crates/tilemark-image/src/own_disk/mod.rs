@@ -175,7 +175,7 @@ fn open(path: &Path) -> Result<File, OwnDiskError> {
     } else if kind.is_block_device() {
         "a device"
     } else {
-        "no file"
+        "not a file"
     };
     let refused = || OwnDiskError::NoFile { path: path.to_owned(), what };
     if !kind.is_file() {

@@ -81,7 +81,7 @@ pub(super) fn sheet(runs: &ComparedRuns) -> Sheet {
     }
     let mut parts = vec![Part::Table(view::measures(&of_measures))];
     if many {
-        let about = "p is corrected by Holm over the measures that decide, of all comparisons together.";
+        let about = "p is corrected by Holm over the primary measures of all comparisons together.";
         parts.insert(0, Part::Text(about.to_owned()));
     }
     sections.push(section("measures", "Measures", parts));
@@ -220,7 +220,7 @@ fn finding(runs: &ComparedRuns, label: &str, against: &Against) -> Finding {
     }
     let head = match runs.against.len() {
         1 => String::new(),
-        _ => format!("{label} against A (in its sentence, B is {label})"),
+        _ => format!("{label} compared with A (the sentence calls it B)"),
     };
     Finding { chip: Some(chip(verdict.status)), head, text: comparison.sentence.clone(), reasons }
 }

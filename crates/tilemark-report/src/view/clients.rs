@@ -34,7 +34,7 @@ pub(crate) fn clients(view: &View) -> Option<Section> {
     let mut sentence = format!("At {}: {}.", tiles(point), found.sentence);
     if found.outcome == ClientOutcome::Differs {
         sentence.push_str(
-            " What a client adds is no time of this host: look at the load of that machine, at its network device, and at the network between the two.",
+            " This extra time comes from the client machine, not from this host: look at the load of that machine, at its network device, and at the network between the two.",
         );
     }
     let mut parts = vec![Part::Text(sentence)];

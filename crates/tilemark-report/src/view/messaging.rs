@@ -19,10 +19,10 @@ use tilemark_record::{
 };
 
 const THROUGHPUT_ABOUT: &str = "A transfer is a message in or a message out; \u{b1} is half the 95 % interval of the mean. Published: \
-    two guests. Median of sums: all guests summed, the median of the kept repeats, as the paper takes it of nine.";
+    two guests. Median of sums: we add up all guests in each repeat and take the median of the repeats. The paper uses nine repeats.";
 const LATENCY_ABOUT: &str = "Latency counts from the intended time of sending to receipt by a consumer, at the load's rate. Median \
-    run: the repeat whose deviation of seconds is the median, as the paper takes it of nine. The paper does not say what its \
-    deviation is taken over; its tool printed one average a second, so we show the deviation of our seconds' means beside it.";
+    run: the repeat with the median standard deviation of its one-second means. The paper uses nine repeats, and does not say what its \
+    standard deviation is of. Its tool printed one average a second, so we show that of our one-second means beside it.";
 
 /// What was measured of a broker, or was published, by size: columns of the table and curves of the chart.
 struct Line {

@@ -24,7 +24,7 @@ pub(crate) fn pages(view: &View) -> Option<Section> {
         given("Good within").unit("ms").dispensable(1),
         given("Tolerable within").unit("ms").dispensable(2),
     ];
-    let about = "A page is whole when its last file has come. Parts are of all pages that ended; a page with an error is neither good nor tolerable.";
+    let about = "A page is complete when its last file has arrived. Good and tolerable are shares of all pages that ended; a page with an error is neither.";
     Some(Section {
         id: "pages",
         title: "How good pages were",

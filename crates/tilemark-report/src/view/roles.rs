@@ -81,7 +81,9 @@ fn of_mean_words(point: &PointResult) -> String {
             "the share of its demand that was answered; in a closed loop, the requests that it answered"
         }
     };
-    format!("Of mean: what the guest got, over what guests of its role got on average. What counts is {got}.")
+    format!(
+        "Least and most served: the guest's share compared with the average of its role, measured by {got}."
+    )
 }
 
 /// The guest of the tile, and its load where that has another name.
@@ -160,7 +162,7 @@ fn worst(point: &PointResult) -> Option<String> {
     });
     let named: Vec<String> = named.collect();
     Some(format!(
-        "The {} of {} whose requests take longest, over the median of their role: {}. The slowest of many guests is slow by chance, too.",
+        "The {} slowest of {}, compared with the median of their role: {}. Some guest is always the slowest by chance.",
         slow.len(),
         counted(guests as u64, "guest"),
         named.join(", ")

@@ -336,7 +336,7 @@ fn resolution(view: &View) -> String {
     }
     if point.repeats_kept < REPEATS_FOR_SIGNIFICANCE {
         return format!(
-            "unknown. It needs {REPEATS_FOR_SIGNIFICANCE} repeats (p < 0.01), and {kept} were kept {step}. Their 95 % interval is {}",
+            "unknown: it needs {REPEATS_FOR_SIGNIFICANCE} repeats (p < 0.01), and only {kept} were kept {step}. The 95 % interval of those is {}",
             named.join(" and ")
         );
     }

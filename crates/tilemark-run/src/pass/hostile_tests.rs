@@ -194,12 +194,12 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
         (
             "counts that wrap",
             at_once(&[ready(), counts(Counts { completed: u64::MAX, ..Counts::default() })]),
-            "answers, which cannot be",
+            "answers, which is impossible",
         ),
         (
             "bytes that wrap",
             at_once(&[ready(), counts(Counts { bytes: u64::MAX, ..Counts::default() })]),
-            "thousand bytes, which cannot be",
+            "thousand bytes, which is impossible",
         ),
         ("seconds that are no number", of_total(StreamTotal { seconds: f64::NAN, ..total() }), "NaN as"),
         ("seconds without end", of_total(StreamTotal { seconds: f64::INFINITY, ..total() }), "inf as"),
@@ -240,7 +240,7 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
         (
             "answers in time that wrap",
             of_total(StreamTotal { completed_in_time: u64::MAX, ..total() }),
-            "answers in time, which cannot be",
+            "answers in time, which is impossible",
         ),
         ("another's totals", of_total(StreamTotal { id: 7, ..total() }), "stream 7, which it does not have"),
         ("totals twice", at_once(&[ready(), done(vec![total(), total()])]), "totals of stream 0 twice"),

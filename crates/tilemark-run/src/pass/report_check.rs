@@ -29,9 +29,9 @@ pub(crate) enum RefusedReport {
     OutputTwice(u32),
     #[error("its load reported details of stream {0}, which has none")]
     NoDetails(u32),
-    #[error("its load reported {value} {what}, which cannot be")]
+    #[error("its load reported {value} {what}, which is impossible")]
     Count { what: &'static str, value: u64 },
-    #[error("its load reported {value} as {what}, which cannot be")]
+    #[error("its load reported {value} as {what}, which is impossible")]
     Figure { what: &'static str, value: f64 },
     #[error("its load reported what cannot be read")]
     Histogram(#[from] BadHistogram),

@@ -65,7 +65,7 @@ pub(crate) fn cost(
     if !pair.served_what_was_asked(headline) {
         cost.throughput = of("throughput", &|repeat| throughput(repeat, headline));
     } else {
-        let why = "both served the rate that was asked of them, so there is no cost to see in it";
+        let why = "both served the full rate, so throughput shows no cost";
         missing.insert("cost.throughput".to_owned(), why.to_owned());
     }
     let lost = whole.len() - served.len();

@@ -81,7 +81,7 @@ fn unread(guests: &[&GuestPlaceFigures]) -> Option<String> {
     let reasons: Vec<&String> = guests.iter().filter_map(|guest| guest.unread.as_ref()).collect();
     let first = reasons.first()?;
     Some(format!(
-        "where {} of {} were is not known in full: {first}",
+        "the placement of {} of {} could not be read completely: {first}",
         reasons.len(),
         counted(guests.len() as u64, "guest")
     ))
@@ -158,7 +158,7 @@ mod tests {
         };
         assert_eq!(
             said(&[blind]),
-            "all 5 threads on the processors planned; where 1 of 1 guest were is not known in full: its memory cannot be read: denied"
+            "all 5 threads on the processors planned; the placement of 1 of 1 guest could not be read completely: its memory cannot be read: denied"
         );
     }
 }

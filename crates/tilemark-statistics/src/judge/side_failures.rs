@@ -93,7 +93,7 @@ fn at_gate(step: &SideStep, pairing: Pairing, significance: f64, seed: u64) -> O
         Some(change) if change.verdict == by_gate => change,
         Some(change) => open(change),
         None => FailureChange {
-            name: format!("the gate {}, broken by all repeats together and by none alone", step.place()),
+            name: format!("the gate {}: all repeats together break it, no single repeat does", step.place()),
             a: 0.0,
             b: 0.0,
             n_repeats: 0,

@@ -6,9 +6,10 @@ use tilemark_plan::plan::{
     Hardware, MemoryEnd, Search,
 };
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
+use tilemark_record::result::{Counts, GateMeasure, LimitResource, PointResult, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
 use tilemark_statistics::judge::{Judgement, Known};
+use tilemark_statistics::sentence::density;
 
 use tilemark_units::Bytes;
 
@@ -655,6 +656,16 @@ fn a_scenario_without_load_is_a_density_and_no_capacity() {
     let stolen = stolen.at(16, |repeat| repeat.host.processor.steal = 0.3 * f64::from(repeat.repeat - 1));
     let sentence = stolen.judged().sentence;
     assert!(sentence.contains(" This is a density, not a capacity. Not trusted: "), "{sentence}");
+
+    let (run, verdict) = (of_scenario(text, &[16]), &judged.verdict);
+    let without = PointResult { pss_mib_per_guest: None, processor: None, ..judged.points[0].clone() };
+    let said = |point: PointResult| density(&run.plan, &[point], verdict).unwrap();
+    let end = "This is a density, not a capacity.";
+    assert_eq!(said(without.clone()), format!("16 idle guests were ready in 2.0 s. {end}"));
+    assert_eq!(
+        said(PointResult { ready_s: None, ..without }),
+        format!("16 idle guests were measured. {end}")
+    );
 }
 
 #[test]
