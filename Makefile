@@ -57,6 +57,7 @@ define need
 		dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'install ok installed' || missing+=($$package); \
 	done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
+		echo $(SUDO) apt-get update; \
 		echo $(SUDO) apt-get install --yes --no-install-recommends $${missing[*]}; \
 		$(SUDO) apt-get update --quiet --quiet && \
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --quiet --quiet \

@@ -28,7 +28,7 @@ pub const SCENARIO_SCHEMA: u32 = 1;
 pub struct Scenario {
     /// Version of this format: `1`.
     pub schema: u32,
-    /// Short name, as in `tilemark run NAME`: letters, digits and `-`.
+    /// Short name, as in `tilemark run NAME`: at most 40 letters, digits and `-`.
     pub name: String,
     /// What it measures and why, in a sentence or two.
     pub about: String,
@@ -77,7 +77,7 @@ pub(crate) fn default_image() -> ImageWish {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
-    /// Its name, unique in the tile, such as `web`. Guests of a run are called `tile-003-NAME`.
+    /// Its name, unique in the tile, such as `web`: 1 to 40 of `a` to `z`, `0` to `9` and `-`. Guests of a run are called `tile-003-NAME`.
     pub name: String,
     /// A disk of your own that it boots from: a cloud image, as a `qcow2` or raw file, by its path from the scenario's folder. It is never
     /// written to, and what runs in it is the disk's own. See [own-disks.md](own-disks.md). Default: none, the guest has the scenario's
@@ -99,7 +99,7 @@ pub struct Guest {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub service_memory: BTreeMap<Role, Bytes>,
     /// A folder of the image with your own pages: the web server serves its files in place of ours, and PHP runs those that end in
-    /// `.php`. A path that is no file goes to its `index.php`. PHP reaches the guest's own MariaDB as `root` at `localhost`, without a
+    /// `.php`. A path that is not a file goes to its `index.php`. PHP reaches the guest's own MariaDB as `root` at `localhost`, without a
     /// password. Default: none. For a guest with the service `web`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<String>,
@@ -119,9 +119,9 @@ pub struct Guest {
     /// Memory: at least `64MiB`.
     #[serde(default = "default_memory")]
     pub memory: Bytes,
-    /// Memory that a clone of it writes before the load's warm-up, since it shares with its template what a guest that boots has
-    /// written itself. Default: two fifths of its memory, at most 100 MiB, in a scenario with a load; nothing in one without, which
-    /// counts a density.
+    /// Memory that a clone writes before the load's warm-up. A clone shares memory with its template; a guest that boots has
+    /// written this memory itself. Default: 40 % of its memory, at most 100 MiB, in a scenario with a load; nothing in one without, which
+    /// measures a density.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<Bytes>,
     /// Data disks.
@@ -315,7 +315,7 @@ pub enum DiskMedium {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name, unique in the scenario, such as `web-steady`.
+    /// Its name, unique in the scenario, such as `web-steady`: 1 to 40 of `a` to `z`, `0` to `9` and `-`.
     pub name: String,
     /// The guest of the tile that it loads.
     pub guest: String,
@@ -408,7 +408,7 @@ pub enum Arrival {
 pub struct Ladder {
     /// Rising tile counts; at most 1,000 guests.
     pub tiles: Vec<u32>,
-    /// The tile count at which `capacity` stops searching.
+    /// The tile count at which `capacity` stops searching. It also stops at 1,000 guests.
     #[serde(default = "default_search_limit")]
     pub search_limit: u32,
 }
@@ -435,7 +435,7 @@ pub struct Measure {
     pub start: Start,
     /// The p-value that a difference between sides must reach.
     pub significance: Fraction,
-    /// A change of throughput, p50 or processor time within this is no difference between sides.
+    /// A change of throughput, p50 or processor time within this counts as no difference between sides.
     pub margin: Fraction,
     /// The same for p99.
     pub margin_p99: Fraction,
@@ -456,8 +456,10 @@ impl Default for Measure {
     }
 }
 
-/// The users of one tile ask so many times as much of the headline load for a quarter of the measurement: of a load `web` or `sessions` at a
-/// rate, which no guest sends. Other tiles are measured before, during and after it. A step without the tile, or without another one, has no surge; a plan in which none has it is refused.
+/// The users of one tile ask so many times as much of the headline load for a quarter of the measurement. Other tiles are measured before,
+/// during and after it. A step without the tile, or without another one, has no surge; a plan in which none has it is refused. It needs a load
+/// `web` or `sessions` with a rate, sent from outside, as the headline, a ladder with 2 tiles or more, and a measurement of 8 s or longer.
+/// `interference` refuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Surge {

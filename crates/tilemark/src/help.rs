@@ -166,7 +166,7 @@ const EXAMPLES: [(&str, &str); 74] = [
     ("host unpin", "sudo tilemark host unpin"),
     ("host plan", "tilemark host plan current"),
     ("host apply", "sudo tilemark host apply current --yes\nsudo tilemark host apply ./mine.toml --yes"),
-    ("host verify", "sudo tilemark host verify current"),
+    ("host verify", "tilemark host verify current"),
     ("host try", "sudo tilemark host try web --profile current --keep paid.toml"),
     ("host pin", "sudo tilemark host pin guests.txt\nsudo tilemark host pin guests.txt --watch"),
     ("host export", "tilemark host export current --format sysctl"),

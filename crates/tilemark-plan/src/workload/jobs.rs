@@ -48,8 +48,8 @@ pub struct JobsParameters {
     pub scale: u32,
     /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1 for each.
     pub sizes: BTreeMap<JobKind, u32>,
-    /// The size that a job of a kind has on this host, besides, in thousandths. Each kind is measured once on a host, without guests. One
-    /// that takes less than 10 ms or more than 100 ms of a processor gets a size of 30 ms, and is listed here. Give
+    /// How large each kind of job is made on this host, in thousandths. Tilemark measures each kind once on a host, without guests. A
+    /// kind that takes less than 10 ms or more than 100 ms of a processor is changed to take 30 ms, and is listed here. Set
     /// it to have the same sizes on several hosts, as in `{ sort = 1000 }`. Default: as measured.
     pub fitted: BTreeMap<JobKind, u32>,
     /// Size of a file that jobs read, copy or write; how much they read and write does not depend on it. AIM7 suggests 100 KB for its

@@ -33,7 +33,8 @@ const TCP_HANDSHAKE_EMULATED: Duration = Duration::from_millis(10);
 const FRAMES_EACH: u64 = 64;
 
 /// For role `web`: users with sessions. A page is a dynamic request, which PHP answers after it has asked the back end, and its files,
-/// over connections in parallel. From page to page a user goes by chance; with what is missing to 1 the session ends, and a new one begins. The
+/// over connections in parallel. The next page is drawn by the probabilities of the page before; where they sum to less than 1, the rest is the
+/// probability that the session ends and a new one begins. The
 /// pages of all users come at the load's `rate`, each for a user drawn by chance, so that a user pauses for `users` divided by `rate` on average.
 /// Checked: every byte, that a page belongs to its session, and that the back end has counted what the user did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +82,7 @@ pub struct SessionPage {
     /// Its files.
     #[serde(default)]
     pub files: Vec<SessionFiles>,
-    /// The probability of each page after it. What is missing to 1 ends the session.
+    /// The probability of each page after it. The rest to 1 is the probability that the session ends.
     #[serde(default)]
     pub next: BTreeMap<String, f64>,
 }

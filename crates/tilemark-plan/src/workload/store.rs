@@ -13,7 +13,7 @@ use tilemark_units::{Bytes, Span};
 
 /// For role `database`: customers of an online store log in, look around and buy; afterwards the database is audited.
 ///
-/// The guest's first data disk holds the database, the second its log; an only disk holds both. They are loaded and frozen
+/// The first data disk of the guest holds the database and the second its log; a single disk holds both. The disks are filled
 /// once, and cloned before each repeat. A database is always booted, never cloned with its memory. The scenario's image must
 /// have the server (`image = "database"`).
 ///

@@ -290,6 +290,10 @@ fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
             screen::print_painted(&tilemark_report::terminal(&report, screen::style()));
             screen::note(&format!("\nReport: {}", measured.record.join("report.html").display()));
             restored(&measured.result.provenance).iter().for_each(|line| screen::note(line));
+            screen::note(&format!(
+                "What stays: this record, the image cache in {}, and installed packages.",
+                places().cache.display()
+            ));
         }
     }
     Ok(())
