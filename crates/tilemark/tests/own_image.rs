@@ -5,11 +5,12 @@
 
 mod common;
 
-use common::{Home, Said, is_root, real::Real, skipped};
+use common::{Home, Said, TILEMARK, is_root, real::Real, skipped};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     os::unix::fs::MetadataExt,
+    process::Command,
 };
 use tilemark_record::{RunDirectory, result::RunResult};
 
@@ -89,9 +90,11 @@ fn a_shell_in_an_image_changes_no_file_of_the_host_that_is_its_input_or_output()
         || files.each_ref().map(|file| fs::metadata(file).map(|it| (it.mode(), it.uid(), it.gid())).unwrap());
     let shell = |script: &str, errors: File| {
         let arguments = ["image", "shell", "first-look", "--offline", "--", "sh", "-c", script];
-        let mut command = real.home.command(&arguments);
-        command.stdin(File::open(&files[0]).unwrap()).stderr(errors);
-        command.stdout(File::options().append(true).open(&files[1]).unwrap()).status().unwrap()
+        let mut command = Command::new(TILEMARK);
+        command.args(arguments).env("TILEMARK_HOME", real.home.path());
+        command.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder()).stdin(File::open(&files[0]).unwrap());
+        let output = File::options().append(true).open(&files[1]).unwrap();
+        command.stdout(output).stderr(errors).status().unwrap()
     };
     let found = whose();
     let script = "cat; for f in 0 1 2; do chmod 4777 /proc/self/fd/$f; chown 1:1 /proc/self/fd/$f; echo x >/proc/self/fd/0; \
