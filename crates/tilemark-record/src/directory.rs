@@ -536,7 +536,7 @@ fn write_histogram_log(
 
 fn folders(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let link = |path: &Path| {
-        let what = "it is a link, which a record has none of".to_owned();
+        let what = "it is a link, and a record has no links".to_owned();
         RecordError::Damaged { path: path.to_owned(), what }
     };
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
