@@ -43,8 +43,8 @@ const FIRST: [&str; 20] = [
     "tilemark-amqp-load/rabbitmq",
     "tilemark-amqp-load/broker_j",
 ];
-/// Programs at once, for each processor.
-const FOR_EACH_PROCESSOR: usize = 1;
+/// Programs at once, besides one for each processor: with as many programs as processors, these idled for a third of the time.
+const ONE_MORE: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
 const MS_OF_TICK: u64 = 10;
 /// So many of the slowest are listed.
@@ -63,7 +63,7 @@ struct TestProgram {
 struct Ended {
     name: String,
     took: Duration,
-    /// What it and all its children used of the processors.
+    /// What it and the children that it waited for used of the processors. Keepers of guests are not among them.
     used: Duration,
     failure: Option<String>,
 }
@@ -114,7 +114,7 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_others(&self) -> Result<()> {
-        let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get) + ONE_MORE;
         let (waiting, ended) = (Mutex::new(VecDeque::from_iter(&self.others)), Mutex::new(Vec::new()));
         thread::scope(|scope| {
             for _ in 0..workers {

@@ -55,10 +55,10 @@ impl Below {
     /// Opens it to read.
     ///
     /// # Errors
-    /// When it is no plain file; else what the kernel answered.
+    /// When it is not a plain file; else what the kernel answered.
     pub fn file(&self) -> io::Result<File> {
         if !self.found.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
         }
         File::open(self.path())
     }

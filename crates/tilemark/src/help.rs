@@ -281,7 +281,7 @@ fn with_examples(command: clap::Command, words: &str) -> clap::Command {
 mod tests {
     use super::*;
     use crate::{arguments::with_planned_command, screen::Watcher};
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, path::Path};
     use tilemark_run::{
         run::compare::Tolerance,
         standalone::store_data::{self, StoreDataRequest},
