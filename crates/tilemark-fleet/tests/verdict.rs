@@ -383,6 +383,24 @@ fn of_hosts_that_all_fail_the_one_that_fails_far_more_is_named() {
             found.reasons
         );
     }
+    // It fails four times as much as the others, and all of them are within the gate.
+    let mut sound = failing(0.0008, 100);
+    sound[..10].iter_mut().for_each(|host| host.errors = 0.0002);
+    let again = made_of(&sound[7..], &[]);
+    let found = verdict::of_confirmed(first.path(), again.path(), &BTreeMap::new()).unwrap();
+    assert_eq!(found.named, [] as [&str; 0], "{}", found.sentence);
+    // Of two differences the sentence has the one that came again.
+    let slow = |last, seed| {
+        let mut all = failing(last, seed);
+        all[10].slow = 1.3;
+        all
+    };
+    let first = made_of(&slow(0.3, 0), &[]);
+    assert!(verdict::of(first.path()).unwrap().sentence.contains(said));
+    let again = made_of(&slow(0.01, 100)[7..], &[]);
+    let found = verdict::of_confirmed(first.path(), again.path(), &BTreeMap::new()).unwrap();
+    assert_eq!(found.named, ["h11"], "{} {:?}", found.sentence, found.reasons);
+    assert!(!found.sentence.contains("of its requests fail"), "{}", found.sentence);
 }
 
 #[test]

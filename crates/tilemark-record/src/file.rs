@@ -1,12 +1,18 @@
 //! Files that are there whole or not at all.
 
 use crate::{error::RecordError, faults};
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags, open, openat, openat2},
+    io::Errno,
+};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Take, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Component, Path},
 };
 use tilemark_units::Sha256Hash;
 
@@ -96,12 +102,32 @@ fn open_plain(record: &Path, name: &Path) -> io::Result<File> {
     let folder = open(record, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = File::from(openat2(folder, name, flags, Mode::empty(), within)?);
+    let opened = match openat2(&folder, name, flags, Mode::empty(), within) {
+        // Linux before 5.6, and filters that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_part_by_part(folder, name, flags),
+        opened => opened,
+    };
+    let file = File::from(opened?);
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"))
     }
+}
+
+/// The same where the kernel cannot resolve a path without links at once.
+fn open_part_by_part(mut folder: OwnedFd, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut parts = name.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(part) = part else { return Err(Errno::XDEV) };
+        if parts.peek().is_none() {
+            return openat(&folder, part, flags | OFlags::NOFOLLOW, Mode::empty());
+        }
+        let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A link in the place of a folder is not a folder.
+        folder = openat(&folder, part, on_the_way, Mode::empty())?;
+    }
+    Err(Errno::NOENT)
 }
 
 /// The same, of at most so many bytes: whoever made the record could else fill the memory of whoever reads it.
@@ -149,6 +175,25 @@ pub(crate) fn sha256_of_plain(record: &Path, name: &Path) -> Result<String, Reco
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_without_links_is_found_part_by_part_and_one_with_a_link_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("points/00")).unwrap();
+        fs::write(folder.path().join("points/00/summary"), "whole").unwrap();
+        std::os::unix::fs::symlink("points", folder.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("points/00/summary", folder.path().join("last")).unwrap();
+        let found = |name: &str| {
+            let place = File::open(folder.path()).unwrap().into();
+            open_part_by_part(place, Path::new(name), OFlags::RDONLY).map(File::from)
+        };
+        assert_eq!(io::read_to_string(found("points/00/summary").unwrap()).unwrap(), "whole");
+        for name in
+            ["link/00/summary", "last", "../summary", "/etc/passwd", "points/../points/00/summary", ""]
+        {
+            assert!(found(name).is_err(), "{name}");
+        }
+    }
 
     #[test]
     fn a_file_that_cannot_be_finished_leaves_the_old_one_and_nothing_aside() {

@@ -67,11 +67,12 @@ const SKIP_COMMIT: u8 = 125;
 pub(crate) const STOP_BISECT: u8 = 128;
 
 /// The exit code of `--exit-verdict` for a comparison that failed. Guests that fail may be the commit's own fault; a bad flag, a
-/// host that lacks something and the user's Ctrl-C are not.
-pub(crate) fn no_verdict(failure: &Failure) -> ExitCode {
+/// host that lacks something and the user's Ctrl-C, whatever failed before it, are not.
+pub(crate) fn no_verdict(failure: &Failure, is_interrupted: bool) -> ExitCode {
     ExitCode::from(match failure.code {
-        FailureCode::GuestFailed => SKIP_COMMIT,
-        FailureCode::Bug
+        FailureCode::GuestFailed if !is_interrupted => SKIP_COMMIT,
+        FailureCode::GuestFailed
+        | FailureCode::Bug
         | FailureCode::BadInput
         | FailureCode::HostUnfit
         | FailureCode::Interrupted
@@ -328,4 +329,17 @@ fn time_left(progress: &Progress) -> String {
 fn rounded(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bisection_goes_on_after_a_guest_that_failed_unless_its_user_ended_it() {
+        let failed = Failure::new(FailureCode::GuestFailed, "a guest ended", "look at its console");
+        assert_eq!(no_verdict(&failed, false), ExitCode::from(SKIP_COMMIT));
+        assert_eq!(no_verdict(&failed, true), ExitCode::from(STOP_BISECT));
+    }
 }

@@ -10,7 +10,10 @@ use super::{
 };
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 use tilemark_report::{FleetConfirmation, FleetGroup, FleetHost, FleetOutcome, FleetVerdict};
 use tilemark_statistics::{GroupMeasure, HostChange, HostVerdict, Missing, compare_hosts, confirm_hosts};
 use tilemark_units::natural_key;
@@ -147,8 +150,9 @@ fn confirmed(found: &FleetVerdict, first: &ReadFleet, again: &ReadFleet) -> Conf
         });
         let figures: BTreeMap<&str, Result<Figures, String>> =
             own.iter().map(|(name, _)| *name).zip(figures).chain(other).collect();
+        let failing = key.as_ref().map(|key| failing(&own, key)).unwrap_or_default();
         let failed = key.map(|key| failed_again(group, &before, &own, &key)).unwrap_or_default();
-        of_group(found, group, &figures, &failed, &mut confirmed);
+        of_group(found, group, &Again { figures, failed, failing }, &mut confirmed);
     }
     confirmed
 }
@@ -215,19 +219,27 @@ fn failed_again<'f>(
     failed.filter_map(|(host, _)| again(host)).collect()
 }
 
+/// The hosts that fail at this step.
+fn failing<'f>(own: &[Own<'f>], key: &StepKey) -> BTreeSet<&'f str> {
+    let fails = |(_, record): &&Own| record.counting_step(key).is_some_and(|step| step.failed.is_some());
+    own.iter().filter(fails).map(|(name, _)| *name).collect()
+}
+
+/// The second measurement of a group's hosts.
+struct Again<'f> {
+    figures: BTreeMap<&'f str, Result<Figures, String>>,
+    /// Of those that were named because they failed: whether they did so again, or why that is not so.
+    failed: BTreeMap<&'f str, Result<(), String>>,
+    failing: BTreeSet<&'f str>,
+}
+
 /// Which suspects of a group differ or fail again.
-fn of_group(
-    found: &FleetVerdict,
-    group: &FleetGroup,
-    figures: &BTreeMap<&str, Result<Figures, String>>,
-    failed: &BTreeMap<&str, Result<(), String>>,
-    confirmed: &mut Confirmed,
-) {
-    let differ = differ_again(found, group, figures);
+fn of_group(found: &FleetVerdict, group: &FleetGroup, measured: &Again, confirmed: &mut Confirmed) {
+    let differ = differ_again(found, group, measured);
     for name in &group.named {
-        let failed = failed.get(name.as_str());
+        let failed = measured.failed.get(name.as_str());
         let shown = &mut confirmed.shown;
-        let not_measured = match (figures.get(name.as_str()), &differ) {
+        let not_measured = match (measured.figures.get(name.as_str()), &differ) {
             (None, _) => Some("it has no whole record"),
             (Some(Err(why)), _) => Some(why.as_str()),
             (Some(Ok(_)), None) => Some("no other host was measured again with it"),
@@ -255,11 +267,14 @@ fn of_group(
 fn differ_again<'g>(
     found: &FleetVerdict,
     group: &'g FleetGroup,
-    figures: &BTreeMap<&str, Result<Figures, String>>,
+    measured: &Again,
 ) -> Option<BTreeMap<&'g String, Vec<String>>> {
-    let with_figures = |name: &'g String| Some((name, figures.get(name.as_str())?.as_ref().ok()?));
+    let with_figures = |name: &'g String| Some((name, measured.figures.get(name.as_str())?.as_ref().ok()?));
     let (suspects, others): (Vec<_>, Vec<_>) =
         group.hosts.iter().filter_map(with_figures).partition(|(name, _)| group.named.contains(name));
+    let fails = |(name, _): &&(&String, &Figures)| measured.failing.contains(name.as_str());
+    let fail_again: Vec<(&String, &Figures)> = suspects.iter().filter(fails).copied().collect();
+    let others_that_fail: Vec<&Figures> = others.iter().filter(fails).map(|(_, figures)| *figures).collect();
     let others: Vec<&Figures> = others.into_iter().map(|(_, figures)| figures).collect();
     let of_any = others.first().copied().or_else(|| suspects.first().map(|(_, figures)| *figures));
     let asked = Asked::of("", of_any?.first()?);
@@ -294,7 +309,7 @@ fn differ_again<'g>(
             }
         }
     }
-    errors_again(found, &suspects, &others, &mut again);
+    errors_again(found, &fail_again, &others_that_fail, &mut again);
     Some(again)
 }
 

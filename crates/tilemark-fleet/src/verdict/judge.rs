@@ -393,15 +393,20 @@ fn write_errors(failing: &[(usize, &Figures)], hosts: &mut [FleetHost]) {
         let Some(errors) = host.errors.as_ref().filter(|own| own.outcome == FleetOutcome::Differs) else {
             continue;
         };
-        let median = errors.value / (1.0 + errors.change.value);
-        let words = format!(
-            "{:.1} % of its requests fail, and {:.1} % is the median of the hosts that fail",
-            errors.value * 100.0,
-            median * 100.0
-        );
+        let words = in_words(errors);
         host.why = Some(host.why.iter().cloned().chain([words]).collect::<Vec<_>>().join("; "));
         host.outcome = FleetOutcome::Differs;
     }
+}
+
+/// How much of its requests a host fails, and the others that fail.
+fn in_words(errors: &HostDifference) -> String {
+    let median = errors.value / (1.0 + errors.change.value);
+    format!(
+        "{:.1} % of its requests fail, and {:.1} % is the median of the hosts that fail",
+        errors.value * 100.0,
+        median * 100.0
+    )
 }
 
 /// JSON has no infinity.
@@ -541,12 +546,23 @@ fn keep_confirmed(host: &mut FleetHost, again: &[String], no_failure: Option<&St
             change.outcome = FleetOutcome::CannotTell;
         }
     }
-    if let Some(errors) = host.errors.as_mut().filter(|errors| !again.contains(&errors.measure)) {
+    let of_errors = host.errors.as_mut().filter(|errors| errors.outcome == FleetOutcome::Differs);
+    let Some(errors) = of_errors else {
+        host.why = no_failure.cloned().or(host.why.take());
+        return;
+    };
+    let words = in_words(errors);
+    let own = host.why.iter().flat_map(|why| why.split("; ")).filter(|part| *part != words);
+    let mut why: Vec<String> = match no_failure {
+        Some(why) => vec![why.clone()],
+        None => own.map(str::to_owned).collect(),
+    };
+    if again.contains(&errors.measure) {
+        why.push(words);
+    } else {
         errors.outcome = FleetOutcome::CannotTell;
     }
-    if let Some(why) = no_failure {
-        host.why = Some(why.clone());
-    }
+    host.why = (!why.is_empty()).then(|| why.join("; "));
 }
 
 /// `h4, h5: it differed once, and not when it was measured again`

@@ -128,20 +128,22 @@ fn translation(plan: &GuestPlan) -> Bytes {
 }
 
 /// What a QEMU may use. The limits are a wall, and no guest that behaves reaches them: beside the guest's memory there are QEMU's own, page tables
-/// of the host and of the guest, the translator's buffer and tables, and the files of disks in memory. Pages that a clone shares with its template
-/// are the template's until they are written. Files of huge pages are not counted by the kernel.
+/// of the host and of the guest, the translator's buffer and tables, the files of disks in memory, and of disks that the host caches: its
+/// cache counts as memory of who fills it. Of a guest with a disk of its own, which the host caches too, nobody knows how much that is. Pages
+/// that a clone shares with its template are the template's until they are written. Files of huge pages are not counted by the kernel.
 pub(super) fn limits(settings: &QemuSettings, plan: &GuestPlan) -> Limits {
     let translated = match settings.accelerator {
         Accelerator::Kvm => 0,
         Accelerator::Emulated => translation(plan).get(),
     };
-    let in_memory = plan.disks.iter().filter(|disk| disk.on == DiskMedium::Memory);
-    let in_memory: u64 = in_memory.map(|disk| disk.size.get()).sum();
+    let counts = |disk: &&DiskPlan| disk.on == DiskMedium::Memory || is_cached(disk.cache);
+    let in_memory: u64 = plan.disks.iter().filter(counts).map(|disk| disk.size.get()).sum();
     let (memory, vcpus) = (plan.memory.get(), u64::from(plan.vcpus));
     let all = memory + memory / TABLES_PART + in_memory + translated;
     let all = Bytes::new(all + OF_QEMU.get() + OF_PROCESSOR.get() * vcpus);
     // The author of a scenario may add memory by arguments of his own.
-    let is_known = !settings.more.iter().any(|argument| argument.contains("memory-backend"));
+    let is_known =
+        plan.from.is_none() && !settings.more.iter().any(|argument| argument.contains("memory-backend"));
     let processes = THREADS + THREADS_OF_DISK * plan.disks.len() as u64 + THREADS_OF_PROCESSOR * vcpus;
     // Its threads are put on their processors one by one. A group's would hold the kernel's threads for its network too.
     Limits { memory: is_known.then_some(all), swap: all, processes, processors: Vec::new() }
@@ -333,6 +335,14 @@ fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk, 
     );
 }
 
+/// Whether the host caches a disk.
+fn is_cached(cache: DiskCache) -> bool {
+    match cache {
+        DiskCache::None | DiskCache::Directsync => false,
+        DiskCache::Writeback | DiskCache::Writethrough | DiskCache::Unsafe => true,
+    }
+}
+
 /// A cache mode as options of a node (qemu(1), `cache=`).
 fn cache_options(cache: DiskCache) -> &'static str {
     match cache {
@@ -416,6 +426,9 @@ mod tests {
         assert_eq!(memory(&kvm, &with_disks) - memory(&kvm, &plan), 1 << 30);
         let limits_of = limits(&kvm, &with_disks);
         assert!((256..1024).contains(&limits_of.processes), "{}", limits_of.processes);
+        let mut cached = with_disks.clone();
+        cached.disks[1].cache = DiskCache::Writeback;
+        assert_eq!(memory(&kvm, &cached) - memory(&kvm, &with_disks), 1 << 30);
         let more = vec!["-object".to_owned(), "memory-backend-ram,id=mine,size=8G".to_owned()];
         assert_eq!(limits(&QemuSettings { more, ..kvm }, &plan).memory, None);
         let (_tree, run) = played("memory pids\n", "memory pids\n");

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, Stream, write_frame};
-use tilemark_plan::workload::Work;
+use tilemark_plan::workload::{At, Work};
 use tilemark_sys::{
     process::{Child, Ended, HasEnded, Spawn, program_in_memory},
     walls::Walls,
@@ -116,13 +116,27 @@ fn memory_limit(job: &LoadJob) -> Option<Bytes> {
     if job.streams.iter().any(|stream| matches!(*stream.work, Work::Command(_))) {
         return None;
     }
+    let seconds = u64::from(u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX));
     let of_stream = |stream: &Stream| {
-        let seconds = u64::from(u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX));
-        OF_CONNECTION.get() * u64::from(stream.connections) + BYTES_OF_A_SECOND * (seconds + 1)
+        let facts = stream.work.facts();
+        // Other workloads than `web` have as many connections as they have clients, users, publishers and subscribers.
+        let connections = facts.connections(At { connections: stream.connections, disks: 0 });
+        let of_connection = OF_CONNECTION.get() + MESSAGES * message(&stream.work).get();
+        of_connection * u64::from(connections) + 2 * facts.memory().get() + BYTES_OF_A_SECOND * (seconds + 1)
     };
     Some(Bytes::new(OF_LOAD.get() + job.streams.iter().map(of_stream).sum::<u64>()))
 }
 
+/// One message of a load that sends messages.
+fn message(work: &Work) -> Bytes {
+    match work {
+        Work::Messaging(messaging) => messaging.size,
+        _ => Bytes::default(),
+    }
+}
+
+/// Messages that a connection holds at most: the one that it sends or gets, as it is and encoded, and as much room to grow.
+const MESSAGES: u64 = 4;
 /// The agent, its threads for each processor, and what messages wait in.
 const OF_LOAD: Bytes = Bytes::from_gib(2);
 /// A thread of its own with its stack, its buffers, and those of TLS.
@@ -144,9 +158,9 @@ impl AgentProcess {
             return load_failed(error);
         }
         match (self.child.try_wait(), self.limit) {
-            // Rust's programs abort where there is no memory.
+            // Rust's programs abort where there is no memory, and by some bugs.
             (Ok(Some(Ended::Signalled(ABORTED))), Some(limit)) => {
-                load_failed(format!("it aborted, as it does at its limit of {limit} of memory"))
+                load_failed(format!("it aborted; its limit of memory is {limit}"))
             }
             (Ok(Some(ended)), _) => load_failed(format!("it ended with code {}", ended.code())),
             _ => load_failed(error),
@@ -212,7 +226,7 @@ mod tests {
     use std::{fs, net::Ipv4Addr, process::Command};
     use tilemark_plan::{
         plan::Demand,
-        workload::{CommandParameters, WebParameters},
+        workload::{CommandParameters, MessagingParameters, StoreParameters, WebParameters},
     };
     use tilemark_units::Span;
 
@@ -228,6 +242,19 @@ mod tests {
         let web = |connections| memory_limit(&job(Work::Web(WebParameters::default()), connections)).unwrap();
         assert!(web(1) >= Bytes::from_gib(2) && web(1000) > web(1));
         assert_eq!(memory_limit(&job(Work::Command(CommandParameters::default()), 1)), None);
+        // A thread for each publisher, subscriber and client, whatever the load says of connections.
+        let size = Bytes::from_mib(16);
+        let messaging = MessagingParameters {
+            size,
+            queues: 100,
+            publishers: 2,
+            subscribers: 3,
+            ..MessagingParameters::default()
+        };
+        let of_messages = memory_limit(&job(Work::Messaging(messaging), 4)).unwrap();
+        assert!(of_messages.get() > 500 * (8 + 4 * 16) << 20, "{of_messages}");
+        let store = StoreParameters { clients: 1000, ..StoreParameters::default() };
+        assert!(memory_limit(&job(Work::Store(store), 4)).unwrap().get() > 1000 * 8 << 20);
     }
 
     const TIMEOUT: Duration = Duration::from_secs(60);
@@ -244,7 +271,8 @@ mod tests {
             let itself = std::env::current_exe().unwrap();
             let ended =
                 Command::new(itself).args([name, "--exact"]).env(PASSWORD, "secret").output().unwrap();
-            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            let printed = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && printed.contains("1 passed"), "{printed}");
             return;
         }
         let agent = fs::read(agent).unwrap();
@@ -283,6 +311,6 @@ mod tests {
                 Err(failure) => break failure,
             }
         };
-        assert!(failure.causes[0].starts_with("it aborted, as it does at its limit of 2"), "{failure:?}");
+        assert!(failure.causes[0].starts_with("it aborted; its limit of memory is 2"), "{failure:?}");
     }
 }

@@ -57,7 +57,8 @@ pub(crate) fn decide(measured: &[MeasuredPoint], points: &mut [PointResult]) {
 fn p_alone(kept: &[&LoadFigures]) -> f64 {
     let logs = |of: fn(&AroundSurge) -> &SurgePart| -> LogTimes {
         let log = |load: &&LoadFigures| Some(time_of_request(of(load.surge.as_ref()?), load.loop_kind)?.ln());
-        (0..).zip(kept.iter().map(log)).filter_map(|(repeat, log)| Some((repeat, log?))).collect()
+        let finite = |(repeat, log): (u32, Option<f64>)| Some((repeat, log.filter(|log| log.is_finite())?));
+        (0..).zip(kept.iter().map(log)).filter_map(finite).collect()
     };
     let [before, during, after] =
         [logs(|around| &around.before), logs(|around| &around.during), logs(|around| &around.after)];

@@ -20,7 +20,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     match compared(arguments) {
         Err(failure) => {
             let code = screen::fail(&failure, form);
-            if arguments.verdict.exit_verdict { screen::no_verdict(&failure) } else { code }
+            if arguments.verdict.exit_verdict { screen::no_verdict(&failure, false) } else { code }
         }
         Ok(compared) => {
             match form {

@@ -150,7 +150,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     let form = Form::of(arguments.measuring.json);
     let no_verdict = |failure: &Failure, form| {
         let code = screen::fail(failure, form);
-        if arguments.verdict.exit_verdict { screen::no_verdict(failure) } else { code }
+        if arguments.verdict.exit_verdict { screen::no_verdict(failure, interrupted()) } else { code }
     };
     // Before anything is measured for minutes.
     let asked_for = &arguments.verdict;
