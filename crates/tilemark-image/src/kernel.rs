@@ -219,7 +219,7 @@ mod tests {
     fn what_is_no_bootable_kernel_is_refused_with_the_reason() {
         assert!(reason(b"MZ").contains("no Linux boot header"));
         assert!(reason(&vmlinuz(b"LZMA-or-so")).contains("form that is not known"));
-        assert!(reason(&vmlinuz(&lz4_legacy(b"text"))).contains("no 64-bit ELF"));
+        assert!(reason(&vmlinuz(&lz4_legacy(b"text"))).contains("not a 64-bit ELF"));
         assert!(reason(&vmlinuz(&lz4_legacy(&sample::with_note("GNU", 3)))).contains("PVH"));
         let whole = vmlinuz(&lz4_legacy(&kernel()));
         assert!(reason(&whole[..whole.len() - 1000]).contains("no Linux boot header"));

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Show what this host has, what is missing, and how to fix it
     Doctor(DoctorArguments),
-    /// Show what a run would do and what would stop it; changes nothing on this host
+    /// Show what a run would do and what would stop it; changes nothing
     Plan(PlanArguments),
     /// Take a first look: how many small mixed guests, in minutes
     Quick(QuickArguments),
