@@ -193,7 +193,7 @@ fn links_pipes_and_names_outside_the_record_are_refused() {
         let manifest = format!("{{\"schema\": 1, \"files\": {{{name:?}: \"\"}}}}");
         fs::write(directory.path().join("manifest.json"), manifest).unwrap();
         let error = directory.verify().unwrap_err();
-        assert!(error.to_string().contains("no file within the record"), "{error}");
+        assert!(error.to_string().contains("is not a file within the record"), "{error}");
     }
 }
 

@@ -580,7 +580,7 @@ mod tests {
             (client("[[client]]\nname = \"c1\""), "client.name = \"c1\" is there twice"),
             ("schema = 1\n[[client]]\nname = \"a/b\"".to_owned(), "client.name = \"a/b\""),
             (network("192.0.2.9-192.0.2.8"), "behind the last"),
-            (network("192.0.2.9"), "no range"),
+            (network("192.0.2.9"), "is not a range"),
             (network("192.0.2.9-x"), "network.addresses"),
             (network("127.0.0.1-127.0.0.9"), "no guest"),
             (network("10.0.0.0-10.1.0.0"), "65536"),

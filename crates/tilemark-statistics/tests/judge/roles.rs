@@ -75,10 +75,16 @@ fn nothing_is_slower_than_what_was_not_measured_and_no_emulator_s_time_counts() 
 }
 
 #[test]
-fn without_common_blocks_the_reason_is_named() {
+fn repeats_without_a_common_block_are_paired_and_two_pairs_have_no_interval() {
     let apart =
         planted(of_scenario(TILE, &[1, 4])).without(|repeat, point| (point.tiles == 1) == (repeat.block > 2));
     let judged = apart.judged();
-    let reason = judged.missing.get("points.1.loads.pages.slowdown_vs_one_tile");
-    assert_eq!(reason.map(String::as_str), Some("no block has repeats of both"), "{:?}", judged.missing);
+    assert_eq!(loads(&apart, 4)[0].slowdown_vs_one_tile.unwrap().n_repeats, 2);
+    let reason = judged.missing.get("points.1.loads.pages.slowdown_vs_one_tile.low");
+    assert_eq!(
+        reason.map(String::as_str),
+        Some("only 2 repeats, and an interval needs 3"),
+        "{:?}",
+        judged.missing
+    );
 }
