@@ -530,7 +530,7 @@ pub(crate) enum GuestsCommand {
     Up(GuestsUpArguments),
     /// List the guests that run
     List(JsonOnly),
-    /// Run a program in a guest and exit with its exit code; its standard input is empty. At most 10 minutes, 256 KiB of output and 64 KiB
+    /// Run a program in a guest and exit with its exit code; its standard input is empty. At most ten minutes, 256 KiB of output and 64 KiB
     /// of errors
     Exec {
         /// The guest's name, as `guests list` shows it
