@@ -252,9 +252,9 @@ mod tests {
             ..MessagingParameters::default()
         };
         let of_messages = memory_limit(&job(Work::Messaging(messaging), 4)).unwrap();
-        assert!(of_messages.get() > 500 * (8 + 4 * 16) << 20, "{of_messages}");
+        assert!(of_messages.get() > (500 * (8 + 4 * 16)) << 20, "{of_messages}");
         let store = StoreParameters { clients: 1000, ..StoreParameters::default() };
-        assert!(memory_limit(&job(Work::Store(store), 4)).unwrap().get() > 1000 * 8 << 20);
+        assert!(memory_limit(&job(Work::Store(store), 4)).unwrap().get() > (1000 * 8) << 20);
     }
 
     const TIMEOUT: Duration = Duration::from_secs(60);
