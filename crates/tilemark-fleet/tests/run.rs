@@ -177,15 +177,22 @@ fn places_of_the_submitting_machine_go_to_no_host_of_slurm() {
     assert_eq!(String::from_utf8(sh.output().unwrap().stdout).unwrap(), "none none 1\n");
 }
 
-#[test]
-fn a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures() {
-    let name = "a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures";
+/// A host whose work was submitted to a Slurm that is played: the folder that is its home and has what the queue says, and the id. Nothing
+/// in the process that starts the test anew for it.
+fn submitted_to_slurm(test: &str) -> Option<(PathBuf, Played, String)> {
     let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
-    let Some(folder) = alone(name, &[srun, QUEUE, ("scancel", "")]) else { return };
+    let folder = alone(test, &[srun, QUEUE, ("scancel", "")])?;
     let engine = Engine::Slurm { partition: None, over_ssh: false };
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.submitted();
     let id = played.folder.read().unwrap().id;
+    Some((folder, played, id))
+}
+
+#[test]
+fn a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures() {
+    let name = "a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures";
+    let Some((folder, played, id)) = submitted_to_slurm(name) else { return };
     fs::write(folder.join("lines"), format!("tilemark-{id}-n1|1|COMPLETED|None\n")).unwrap();
     // This process plays the run, which a killed step of Slurm left behind.
     let attempt = folder.join("fleet-jobs").join(&id).join("n1/attempt-0");
@@ -204,12 +211,7 @@ fn a_run_that_slurm_no_longer_knows_is_not_over_while_it_measures() {
 #[test]
 fn a_collection_has_the_queue_s_words_for_a_job_that_left_nothing() {
     let name = "a_collection_has_the_queue_s_words_for_a_job_that_left_nothing";
-    let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
-    let Some(folder) = alone(name, &[srun, QUEUE, ("scancel", "")]) else { return };
-    let engine = Engine::Slurm { partition: None, over_ssh: false };
-    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
-    played.submitted();
-    let id = played.folder.read().unwrap().id;
+    let Some((folder, played, id)) = submitted_to_slurm(name) else { return };
     for words in ["PENDING|Priority", "TIMEOUT|TimeLimit"] {
         fs::write(folder.join("lines"), format!("tilemark-{id}-n1|4|{words}\n")).unwrap();
         collect_all(&played.folder, &|_| ()).unwrap();
