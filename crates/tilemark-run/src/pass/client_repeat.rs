@@ -319,24 +319,37 @@ mod tests {
     }
 
     /// A point whose web load comes from clients, and whose guest is this machine.
-    fn point_here() -> Point {
+    fn point_here(guest: Ipv4Addr) -> Point {
         let mut point = plan_of(TILE, &ladder()).points.swap_remove(0);
         point.loads.iter_mut().for_each(|load| load.from_clients = true);
-        point.guests.iter_mut().for_each(|guest| guest.address = Ipv4Addr::LOCALHOST);
+        point.guests.iter_mut().for_each(|each| each.address = guest);
         point
+    }
+
+    /// Ends a service at once: a process that another test starts at this moment may hold its socket a little longer.
+    fn end(listener: Option<TcpListener>) {
+        if let Some(listener) = listener {
+            rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+        }
     }
 
     #[test]
     fn a_service_that_ends_before_a_repeat_costs_that_repeat_and_no_client() {
         let Some(agent) = agent_of_tests() else { return };
-        let (clients, point) = (clients(agent), point_here());
-        let mut listener = Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        // An address of this process only: nobody takes the port while nothing listens on it.
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let guest = Ipv4Addr::new(127, 83, high, low);
+        let (clients, point) = (clients(agent), point_here(guest));
+        let mut listener = Some(TcpListener::bind((guest, 0)).unwrap());
         let address = listener.as_ref().unwrap().local_addr().unwrap();
         let ports = vec![vec![address.port(); 4]; point.guests.len()];
         // Four times: a client that was lost twice would end the run.
         for is_there in [true, false, false, false, true] {
-            listener =
-                is_there.then(|| listener.take().or_else(|| TcpListener::bind(address).ok())).flatten();
+            if !is_there {
+                end(listener.take());
+            } else if listener.is_none() {
+                listener = Some(TcpListener::bind(address).unwrap());
+            }
             let mut repeat = clients.of_repeat(&point, 1, &ports).unwrap();
             assert_eq!(repeat.members().count(), usize::from(is_there), "who sends");
             let (figures, incidents) = repeat.finish(&point, &mut LoadReports::default(), &[]).unwrap();
@@ -356,7 +369,7 @@ mod tests {
     #[test]
     fn a_client_that_never_reached_a_guest_has_no_way_to_them() {
         let Some(agent) = agent_of_tests() else { return };
-        let (clients, point) = (clients(agent), point_here());
+        let (clients, point) = (clients(agent), point_here(Ipv4Addr::LOCALHOST));
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let ports = vec![vec![port; 4]; point.guests.len()];
         let Err(failure) = clients.of_repeat(&point, 1, &ports) else { panic!("there is a way") };
