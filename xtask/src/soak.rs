@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 19] = [
+const ALL: [Trial; 20] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -32,6 +32,12 @@ const ALL: [Trial; 19] = [
         about: "500 emulated clones: no two are the same",
         minutes: 2,
         run: |bench| clones(bench, 500),
+    },
+    Trial {
+        name: "tiles-32",
+        about: "32 tiles of consolidation, 256 native guests: each answers rightly, and all are gone afterwards",
+        minutes: 4,
+        run: tiles_32,
     },
     Trial {
         name: "kills-native",
@@ -199,6 +205,20 @@ fn fuzzing_flags<'a>(arguments: &[&'a str]) -> Result<(fuzz::Wanted, Vec<&'a str
 fn clones(bench: &Bench, count: u32) -> Result<Vec<String>> {
     let told = up_and_distinct(bench, count, &["--no-memory"])?;
     Ok(vec![format!("{count} ready, the slowest {} s after the template", told["seconds_to_ready"]["max"])])
+}
+
+/// The image is built before: the test has only its own cache.
+fn tiles_32(bench: &Bench) -> Result<Vec<String>> {
+    bench.image_called("consolidation")?;
+    let test = "each_of_256_guests_answers_rightly_and_all_are_gone_afterwards";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "consolidation"], test, &[])?;
+    let right = lines.iter().filter_map(|line| {
+        Some(format!("{} right {} of {}", line["right"], line["unit"].as_str()?, line["load"].as_str()?))
+    });
+    let guests = lines.iter().filter(|line| line["guests"].is_u64());
+    let ready =
+        guests.map(|line| format!("{} guests ready after {} s", line["guests"], line["ready_after_s"]));
+    Ok(right.chain(ready).collect())
 }
 
 fn kills_native(bench: &Bench) -> Result<Vec<String>> {

@@ -1,14 +1,21 @@
-//! Sites with sessions, and the tile of eight guests, natively and for real. Root and the image `consolidation` are needed.
+//! Sites with sessions, and the tile of eight guests, natively and for real, once and 32 times. Root and the image
+//! `consolidation` are needed.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
-use common::real::Real;
+use common::{
+    Said,
+    real::{Process, Real, keeper_of},
+};
 use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
 
-/// The repeat of a run of one, with more arguments.
-fn measured(real: &Real, arguments: &[&str]) -> RepeatSummary {
+/// The guests of the tile, in the scenario's order.
+const GUESTS: [&str; 8] = ["web", "web-inside", "client", "backend", "compute", "files", "database", "idle"];
+
+/// A run of one repeat, with more arguments.
+fn command<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let always = [
         "--on",
         "native",
@@ -19,9 +26,15 @@ fn measured(real: &Real, arguments: &[&str]) -> RepeatSummary {
         "--set",
         "measure.warmup=1s",
     ];
-    let arguments: Vec<&str> =
-        ["run"].iter().chain(arguments).chain(&always).chain(&["--json"]).copied().collect();
-    let said = real.start(&arguments).said();
+    ["run"].iter().chain(arguments).chain(&always).chain(&["--json"]).copied().collect()
+}
+
+fn measured(real: &Real, arguments: &[&str]) -> RepeatSummary {
+    the_repeat(real, &real.start(&command(arguments)).said())
+}
+
+/// The only repeat of a run that ended whole and without an incident.
+fn the_repeat(real: &Real, said: &Said) -> RepeatSummary {
     // One repeat is too few for a verdict.
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_str(&said.out).unwrap();
@@ -55,6 +68,10 @@ fn every_load_of_the_tile_of_eight_guests_is_answered_rightly() {
         &real,
         &["consolidation", "--preset", "quick", "--tiles", "1", "--set", "measure.length=4s"],
     );
+    every_load_is_answered_rightly(&summary);
+}
+
+fn every_load_is_answered_rightly(summary: &RepeatSummary) {
     let names: Vec<&str> = summary.loads.iter().map(|load| load.name.as_str()).collect();
     assert_eq!(names, ["web", "web-inside", "compute", "files", "database"]);
     for load in &summary.loads {
@@ -62,5 +79,46 @@ fn every_load_of_the_tile_of_eight_guests_is_answered_rightly() {
         assert!(load.completed > 0, "{load:?}");
     }
     let guests: Vec<&str> = summary.uses.iter().map(|one| one.guest.as_str()).collect();
-    assert_eq!(guests, ["web", "web-inside", "client", "backend", "compute", "files", "database", "idle"]);
+    assert_eq!(guests, GUESTS);
+}
+
+/// As many tiles as on the host of the paper of 2009. They are asked what two slow processors can serve.
+#[test]
+#[ignore = "minutes; `cargo xtask soak tiles-32` runs it"]
+fn each_of_256_guests_answers_rightly_and_all_are_gone_afterwards() {
+    const TILES: u32 = 32;
+    let Some(real) = Real::with_image("consolidation") else { return };
+    let set = [
+        "load.web.rate=0.5/s",
+        "load.web.sessions.users=5",
+        "load.web-inside.rate=0.2/s",
+        "load.web-inside.sessions.users=5",
+        "load.compute.rate=0.1/s",
+        "load.files.rate=0.1/s",
+        "load.database.rate=1/s",
+        "measure.length=60s",
+    ];
+    let set = set.iter().flat_map(|one| ["--set", one]);
+    let asked: Vec<&str> =
+        ["consolidation", "--preset", "quick", "--tiles", "32"].into_iter().chain(set).collect();
+    let mut running = real.start(&command(&asked));
+    let under_way = running.until("a keeper", keeper_of);
+    let all = running.until("its guests", |_| {
+        let all = Process::descendants(i32::try_from(under_way.keeper?).ok()?);
+        (all.len() >= 256).then_some(all)
+    });
+    let said = running.said();
+    real.all_gone(&all, under_way.cgroup.as_slice());
+    let summary = the_repeat(&real, &said);
+    every_load_is_answered_rightly(&summary);
+    for one in &summary.uses {
+        assert_eq!(one.guests, TILES, "{}", one.guest);
+    }
+    for load in &summary.loads {
+        let least = &load.fairness.as_ref().unwrap().least_served;
+        assert!(least.of_mean > 0.0, "{} of {} got no answer", least.guest, load.name);
+        println!("{}", serde_json::json!({ "load": load.name, "right": load.completed, "unit": load.unit }));
+    }
+    let most = summary.seconds_to_ready.unwrap().max;
+    println!("{}", serde_json::json!({ "guests": 256, "ready_after_s": most, "processes": all.len() }));
 }
