@@ -1,7 +1,8 @@
 //! Control groups: how fast processes move between them, and processors that one group has for itself.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::cgroup::Group;

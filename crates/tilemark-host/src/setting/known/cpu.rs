@@ -1,7 +1,8 @@
 //! Power management of the processors, and their hardware threads.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

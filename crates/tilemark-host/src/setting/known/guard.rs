@@ -2,7 +2,13 @@
 //!
 //! They come before the families with their general patterns.
 
-use super::{Accepts, Danger, Known, Place, module, request::Request, sysctl};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    module,
+    request::Request,
+    sysctl,
+};
 use crate::error::HostError;
 use crate::setting::Setting;
 

@@ -3,7 +3,8 @@
 //! Of several nodes each has its own count, as the kernel keeps it: restoring only their sum could leave the pages on other nodes.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

@@ -1,6 +1,10 @@
 //! Kernel samepage merging.
 
-use super::{Accepts, Danger, Known, Place, request::Request};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    request::Request,
+};
 use crate::error::HostError;
 use crate::setting::{Form, Setting};
 

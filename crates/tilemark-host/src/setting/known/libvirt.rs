@@ -1,7 +1,8 @@
 //! Limits of libvirt's daemon for many guests.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

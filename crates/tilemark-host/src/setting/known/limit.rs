@@ -1,12 +1,16 @@
 //! Limits of what Tilemark starts.
 
-use super::{Accepts, Danger, Known, Place};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    request::Request,
+};
 use crate::setting::{Limit, Reach, Setting};
 
 const fn known(
     key: &'static str,
     about: &'static str,
-    settings: fn(&super::Request<'_>) -> Result<Vec<Setting>, crate::HostError>,
+    settings: fn(&Request<'_>) -> Result<Vec<Setting>, crate::HostError>,
 ) -> Known {
     Known {
         key,
@@ -29,7 +33,7 @@ pub(super) const KNOWN: &[Known] = &[
     }),
 ];
 
-fn limit(request: &super::Request<'_>, limit: Limit) -> Result<Vec<Setting>, crate::HostError> {
+fn limit(request: &Request<'_>, limit: Limit) -> Result<Vec<Setting>, crate::HostError> {
     if request.value != "unlimited" && request.value.parse::<u64>().is_err() {
         return Err(request.bad("a whole number, or unlimited"));
     }

@@ -2,9 +2,11 @@
 //!
 //! One file for each family of settings. A family is a list of [`Known`]s; it is registered by its line in `FAMILIES`.
 
+mod accepts;
 mod block;
 mod cgroup;
 mod cpu;
+mod entry;
 mod guard;
 mod huge_pages;
 mod interrupt;
@@ -23,14 +25,13 @@ mod transparent;
 mod workqueue;
 
 use std::borrow::Cow;
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
 
 use super::Setting;
 use crate::error::HostError;
 use request::Request;
 
+pub use accepts::Accepts;
+pub use entry::{Danger, Known, Place};
 pub use root::Root;
 pub(crate) use service::unit_of;
 
@@ -53,132 +54,6 @@ const FAMILIES: [&[Known]; 16] = [
     scheduler::KNOWN,
     sysctl::KNOWN,
 ];
-
-/// One setting of the catalogue, or many that differ by a name in their key.
-#[derive(Debug)]
-pub struct Known {
-    /// Its key; `{device}` and the like is any name: `block.{device}.scheduler`.
-    pub key: &'static str,
-    /// What it does.
-    pub about: &'static str,
-    /// Where it is documented: a document of the kernel, or a manual page.
-    pub source: &'static str,
-    /// What can go wrong.
-    pub danger: Danger,
-    /// Where it is in force.
-    pub place: Place,
-    /// What it accepts.
-    pub accepts: Accepts,
-    /// Makes the settings of this host for a value that it accepts.
-    settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
-}
-
-/// What can go wrong where a setting is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Danger {
-    /// Nothing but speed.
-    None,
-    /// The host, or programs on it, may run out of something or behave otherwise.
-    Stability,
-    /// The host becomes easier to attack.
-    Security,
-    /// Data that was written may be lost.
-    DataLoss,
-}
-
-impl Danger {
-    /// Whether it is applied only where it is named by itself.
-    pub fn needs_consent(self) -> bool {
-        self >= Self::Security
-    }
-
-    /// As in documents and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Stability => "stability",
-            Self::Security => "security",
-            Self::DataLoss => "data-loss",
-        }
-    }
-}
-
-/// Where a setting is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// In the whole host.
-    Host,
-    /// In one network namespace: a run sets it in its own, and the host's is unchanged.
-    RunNetwork,
-    /// In the processes that Tilemark starts.
-    Process,
-}
-
-impl Place {
-    /// As in documents and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::RunNetwork => "run-network",
-            Self::Process => "process",
-        }
-    }
-}
-
-/// What a setting accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepts {
-    /// One of these words.
-    OneOf(&'static [&'static str]),
-    /// A number within these.
-    Number {
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// A list of processors that are online, such as `0-3,8`.
-    Processors,
-    /// One of the words that this host lists beside it.
-    Listed,
-    /// Whatever the kernel takes.
-    Text,
-}
-
-impl Accepts {
-    /// A number with no other bound than that of the kernel.
-    const NUMBER: Self = Self::Number { least: 0, most: u64::MAX };
-    /// A switch.
-    const SWITCH: Self = Self::OneOf(&["on", "off"]);
-
-    fn takes(self, value: &str) -> bool {
-        match self {
-            Self::OneOf(words) => words.contains(&value),
-            Self::Number { least, most } => {
-                value.parse().is_ok_and(|number| (least..=most).contains(&number))
-            }
-            // These are looked up on the host.
-            Self::Processors | Self::Listed => true,
-            Self::Text => !value.contains(['\0', '\n']),
-        }
-    }
-}
-
-impl fmt::Display for Accepts {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OneOf(words) => out.write_str(&words.join(", ")),
-            Self::Number { least: 0, most: u64::MAX } => out.write_str("a whole number"),
-            Self::Number { least, most: u64::MAX } => write!(out, "a whole number from {least}"),
-            Self::Number { least, most } => write!(out, "a whole number from {least} to {most}"),
-            Self::Processors => out.write_str("a list of processors that are online, such as 0-3,8"),
-            Self::Listed => out.write_str("one of the words that the kernel lists in its file"),
-            Self::Text => out.write_str("one line of text that the kernel takes"),
-        }
-    }
-}
 
 /// All settings of the catalogue.
 pub fn all() -> impl Iterator<Item = &'static Known> {

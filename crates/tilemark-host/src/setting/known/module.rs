@@ -1,6 +1,10 @@
 //! Parameters of modules. One that can only be given when the module is loaded is refused, with how to do that.
 
-use super::{Accepts, Danger, Known, Place, request::Request};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    request::Request,
+};
 use crate::error::HostError;
 use crate::setting::{Form, Setting};
 

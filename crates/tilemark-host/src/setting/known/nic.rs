@@ -1,7 +1,8 @@
 //! Network devices: which processors do their work, their rings, coalescing and offloads.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

@@ -1,6 +1,6 @@
 //! What a user asked of a setting, and what families make settings with.
 
-use super::{Accepts, Root};
+use super::{accepts::Accepts, root::Root};
 use crate::error::HostError;
 use crate::read::list::parse_list;
 use crate::setting::{Form, Reach, Setting};

@@ -1,7 +1,8 @@
 //! Knobs of the scheduler that a kernel has in debugfs.
 
 use super::{
-    Accepts, Danger, Known, Place,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

@@ -1,7 +1,9 @@
 //! Every sysctl, under its own name; those with a danger or a peculiarity have a line of their own.
 
 use super::{
-    Accepts, Danger, Known, Place, nearest,
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    nearest,
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;

@@ -1,6 +1,10 @@
 //! Transparent huge pages.
 
-use super::{Accepts, Danger, Known, Place, request::Request};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+    request::Request,
+};
 use crate::error::HostError;
 use crate::setting::{Form, Setting};
 

@@ -1,6 +1,9 @@
 //! Work of the kernel that belongs to no processor.
 
-use super::{Accepts, Danger, Known, Place};
+use super::{
+    accepts::Accepts,
+    entry::{Danger, Known, Place},
+};
 use crate::setting::Form;
 
 pub(super) const KNOWN: &[Known] = &[Known {
