@@ -3,7 +3,7 @@
 use tilemark_plan::profile::{PROFILE_SCHEMA, Profile, ProfileSetting, SETTINGS_MAX};
 use tilemark_units::printable_line;
 
-use super::export::is_sysctl;
+use super::key::is_sysctl;
 use super::sysfs;
 use crate::setting::known;
 

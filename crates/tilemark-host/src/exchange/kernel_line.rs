@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::profile::{Profile, ProfileSetting, Today};
 
-use super::export::{Body, is_sysctl, with_values};
-use super::tuned::service_of;
+use super::body::{Body, with_values};
+use super::key::{is_sysctl, service_of};
 use crate::setting::known::unit_of;
 
 pub(super) fn body(profile: &Profile) -> Body {

@@ -2,9 +2,11 @@
 //!
 //! What a format cannot say is a comment in it, with the reason; what cannot be taken from a file is named. Pure: no host is read.
 
+mod body;
 mod export;
 mod import;
 mod kernel_line;
+mod key;
 mod sysctl;
 mod sysfs;
 mod tuned;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use tilemark_plan::profile::Profile;
 
-use super::export::{Body, is_sysctl, with_values};
+use super::body::{Body, with_values};
+use super::key::is_sysctl;
 
 pub(super) fn body(profile: &Profile) -> Body {
     let mut body = Body::default();

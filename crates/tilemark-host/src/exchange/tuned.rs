@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use tilemark_plan::profile::{Profile, ProfileSetting};
 
-use super::export::{Body, is_sysctl, with_values};
+use super::body::{Body, with_values};
+use super::key::{is_sysctl, service_of};
 use super::sysfs;
 
 /// Options by section, in the order in which sections are printed: the order of the setting that began one.
@@ -90,12 +91,6 @@ fn option<'s>(setting: &'s ProfileSetting, value: &str) -> Word<'s> {
         Some((path, value)) => within("sysfs", format!("{path}={value}")),
         None => Word::None("tuned has no option for it"),
     }
-}
-
-/// The service that a key is about.
-pub(super) fn service_of(key: &str) -> Option<&str> {
-    let service = if key == "irqbalance" { key } else { key.strip_prefix("service.")? };
-    Some(service.strip_suffix(".service").unwrap_or(service))
 }
 
 fn named<'n>(parameter: &str, names: &[(&str, &'n str)]) -> Option<&'n str> {
