@@ -4,7 +4,7 @@
 //! namespaces of the job's own, which does the job (`job/keeper.rs` draws it).
 //!
 //! Each folder uses only those above it in this list, and `failure.rs`, `stop.rs`, `progress.rs` and `program.rs`, which use no folder.
-//! `memory_limit.rs` uses `pass` and those above it; `engine.rs` uses all. `cargo xtask walls` checks it.
+//! `memory_limit.rs` uses `pass` and those above it; `engine.rs` uses all, and `internal.rs` starts it. `cargo xtask walls` checks it.
 //!
 //! ```text
 //! guests      what guests serve; how they are cloned, booted or made as twins
@@ -28,6 +28,7 @@ mod guests;
 pub mod guests_up;
 pub mod host;
 pub mod image;
+mod internal;
 pub mod job;
 mod memory_limit;
 pub mod pass;
@@ -37,7 +38,10 @@ pub mod progress;
 pub mod run;
 pub mod standalone;
 pub mod stop;
+#[cfg(test)]
+mod test_needs;
 
+pub use internal::internal_main;
 /// The user's own bridge, as the command's flags name it.
 pub use tilemark_guests::own_bridge::WantedBridge;
 
@@ -49,43 +53,4 @@ pub mod plan_words {
         scenario::Arrival,
     };
     pub use tilemark_units::{Span, counted};
-}
-
-use job::keeper;
-use program::Program;
-use std::process::ExitCode;
-use tilemark_sys::files::{set_common_umask, tighten_umask};
-
-/// Does the work of a process that this program started of itself; `None` when a user started it. To be called first of all: from
-/// here on no child gets a descriptor that whoever started this program left open.
-pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
-    // It fails only where there is no /proc, without which nothing else works either.
-    let _ = tilemark_sys::descriptor::keep_from_children();
-    tilemark_sys::limits::report_large_files();
-    let is_internal = arguments
-        .first()
-        .is_some_and(|first| [keeper::KEEPER, keeper::INIT, keeper::ENGINE].contains(&first.as_str()));
-    if is_internal {
-        // Guests and services inherit it too: what they can read must not depend on the caller's umask.
-        set_common_umask();
-    } else {
-        tighten_umask();
-    }
-    match arguments.split_first()? {
-        (first, rest) if first == keeper::KEEPER => Some(keeper::keeper_main(rest)),
-        (first, rest) if first == keeper::INIT => Some(keeper::init_main(rest)),
-        (first, _) if first == keeper::ENGINE => Some(engine::engine_main(program)),
-        (first, _) if first == tilemark_host::accelerator::PROBE_SUBCOMMAND => {
-            Some(tilemark_host::accelerator::probe_child().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
-        }
-        _ => None,
-    }
-}
-
-/// Says why a test cannot be; in CI that is a failure.
-#[cfg(test)]
-#[track_caller]
-fn skipped(why: &str) {
-    println!("skipped: {why}");
-    assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
 }

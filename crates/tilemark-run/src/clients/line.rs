@@ -473,20 +473,11 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The agent of this workspace; nothing where it was not built.
-#[cfg(test)]
-pub(crate) fn agent_of_tests() -> Option<&'static [u8]> {
-    let Some(path) = std::env::var_os("TILEMARK_TEST_AGENT") else {
-        crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
-        return None;
-    };
-    Some(std::fs::read(path).expect("it was built").leak())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::test_needs::{agent_of_tests, skipped};
     use std::{io::BufRead, path::Path};
 
     fn open(words: &[&str]) -> Option<ClientLine> {
@@ -514,7 +505,7 @@ mod tests {
     #[test]
     fn the_interval_of_a_shifted_clock_holds_the_truth_100_of_100_times() {
         if !crate::program::is_root() {
-            return crate::skipped("a clock is shifted in a namespace, which needs root");
+            return skipped("a clock is shifted in a namespace, which needs root");
         }
         let shifted = ["unshare", "-T", "--monotonic", "1000", "--fork", "--kill-child", "sh"];
         let Some(mut line) = open(&shifted) else { return };

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_bridge_that_refuses_shows_a_way_and_one_that_is_not_reached_is_named() {
-        let Some(agent) = super::super::agent_of_tests() else { return };
+        let Some(agent) = crate::test_needs::agent_of_tests() else { return };
         let carrier = ClientCarrier::Exec { command: vec!["sh".to_owned()] };
         let client = Client { name: "c1".to_owned(), carrier, address: "c1".to_owned(), user: None };
         let no_way_to = |bridge: Ipv4Addr| {

@@ -11,6 +11,4 @@ mod line;
 pub mod look;
 pub(crate) mod reach;
 
-#[cfg(test)]
-pub(crate) use line::agent_of_tests;
 pub(crate) use line::{Brought, ClientLine, ClientLost, monotonic_ns};

@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_too_old_for_another_repeat_has_a_successor_and_counts_as_no_loss() {
-        let Some(agent) = super::super::line::agent_of_tests() else { return };
+        let Some(agent) = crate::test_needs::agent_of_tests() else { return };
         let folder = tempfile::tempdir().unwrap();
         let begun = folder.path().join("begun");
         let command = ["sh".to_owned(), "-c".to_owned(), format!("echo >>{}; exec sh", begun.display())];

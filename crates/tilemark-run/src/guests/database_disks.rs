@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn what_killed_runs_left_in_the_store_goes_and_whole_templates_stay() {
         if !rustix::process::geteuid().is_root() {
-            return crate::skipped("mounting a disk store needs root");
+            return crate::test_needs::skipped("mounting a disk store needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let (cache, folder) = (home.path().join("cache"), home.path().join("disks"));

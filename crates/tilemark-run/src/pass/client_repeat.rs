@@ -304,8 +304,9 @@ pub(crate) fn begin_at(line: &ClientLine, at: Instant, offset: ClockOffset) {
 mod tests {
     use super::*;
     use crate::{
-        clients::{Brought, agent_of_tests},
+        clients::Brought,
         fakes::{TILE, ladder, plan_of},
+        test_needs::agent_of_tests,
     };
     use std::net::{Ipv4Addr, TcpListener};
     use tilemark_site::{Client, ClientCarrier};

@@ -264,7 +264,7 @@ mod tests {
     fn a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit() {
         let name = "pass::load_process::tests::a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit";
         let Some(agent) = std::env::var_os("TILEMARK_TEST_AGENT") else {
-            return crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
+            return crate::test_needs::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
         };
         if std::env::var_os(PASSWORD).is_none() {
             // Once more, in an environment with a password.
