@@ -8,6 +8,7 @@ use crate::{
     pass::host_settings::Hands,
 };
 use std::{
+    collections::BTreeSet,
     fs::File,
     io,
     os::fd::AsFd,
@@ -141,6 +142,7 @@ impl Hands for HostHands {
             }));
         }
         let before = self.values(&all);
+        drop_idle_followers(&mut all, &before);
         let immovable = match self.hold(&all) {
             Ok(immovable) => immovable,
             Err(error) => {
@@ -216,6 +218,17 @@ fn leave_out(all: &mut [OneSetting], immovable: &[Setting]) -> Option<String> {
     all.iter().filter(|one| cannot_move(one)).map(|one| &one.key).find(|key| !is_set(key)).cloned()
 }
 
+/// Takes out the followers of keys whose values are there already, `before` being those of [`shown`]: nothing of ours changes them then, and
+/// what another program writes to them meanwhile is its own.
+fn drop_idle_followers(all: &mut Vec<OneSetting>, before: &[Option<String>]) {
+    let changes = |(one, before): &(&OneSetting, &Option<String>)| {
+        one.is_set && before.as_ref() != Some(&one.setting.value)
+    };
+    let changing: BTreeSet<String> =
+        shown(all).zip(before).filter(changes).map(|(one, _)| one.key.clone()).collect();
+    all.retain(|one| !one.setting.is_follower() || changing.contains(&one.key));
+}
+
 /// Those that somebody asked for: what the kernel changes along with one of them is only restored.
 fn shown(all: &[OneSetting]) -> impl Iterator<Item = &OneSetting> {
     all.iter().filter(|one| !one.setting.is_follower())
@@ -250,6 +263,8 @@ fn in_hosts_network<T: Send>(keeper: Option<u32>, work: impl FnOnce() -> T + Sen
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{job::state_folder::Keeper, program::is_root, test_needs::skipped};
+    use std::fs;
     use tilemark_host::setting::Form;
 
     fn vector(key: &str, number: u32) -> OneSetting {
@@ -264,5 +279,47 @@ mod tests {
         assert_eq!(leave_out(&mut all, &[first]), None);
         assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
         assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
+    }
+    /// What forwarding of eth0 is after a repeat that sets forwarding between all networks and one more value, where the first was
+    /// `found`, and forwarding of eth0 is `meanwhile` while it is measured.
+    fn forwarding_after(found: &str, meanwhile: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let values = [
+            ("/proc/sys/net/ipv4/ip_forward", found),
+            ("/proc/sys/net/ipv4/conf/eth0/forwarding", found),
+            ("/proc/sys/net/core/somaxconn", "128"),
+        ];
+        for (path, value) in values {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, value).unwrap();
+        }
+        let state = folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let under_way = serde_json::json!({
+            "id": "state", "kind": "run", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null,
+            "keeper": Keeper::of(std::process::id()),
+        });
+        fs::write(state.join("under-way.json"), under_way.to_string()).unwrap();
+        let hands = HostHands { root: root.clone(), ..HostHands::new(&state, folder.path()) };
+        let wanted = [("net.ipv4.ip_forward", "1"), ("net.core.somaxconn", "1024")];
+        let setting = wanted.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let wanted = HostSettings { setting, ..HostSettings::default() };
+        hands.apply(&wanted, &wanted).unwrap();
+        fs::write(root.path(values[1].0), meanwhile).unwrap();
+        assert_eq!(hands.restore().unwrap(), [""; 0]);
+        let now = |path: &str| fs::read_to_string(root.path(path)).unwrap();
+        assert_eq!([now(values[0].0), now(values[2].0)], [found, "128"]);
+        now(values[1].0)
+    }
+
+    #[test]
+    fn what_the_kernel_changes_along_is_restored_only_where_the_setting_changed() {
+        if !is_root() {
+            return skipped("the network of the host is joined, which needs root");
+        }
+        assert_eq!(forwarding_after("0", "1"), "0", "the kernel changed it along");
+        assert_eq!(forwarding_after("1", "0"), "0", "another program changed it");
     }
 }
