@@ -1,11 +1,14 @@
 //! Suspects are measured again among others before one is named.
 
 use super::{
-    Groups, VerdictError,
+    confirmed::Confirmed,
     failures::Failures,
-    judge::{Asked, Figures, common_step, figures_at, verdict},
-    read::{HostRecord, ReadFleet, StepKey, fleet},
+    group::Groups,
+    judge::verdict,
+    measure::Asked,
+    read::{HostRecord, ReadFleet, StepKey, VerdictError, fleet},
     sentence::pair,
+    step::{Figures, common_step, figures_at},
     threads,
 };
 use rand::{SeedableRng, seq::SliceRandom};
@@ -73,16 +76,6 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
     order.sort_by_cached_key(|name| natural_key(name));
     order.shuffle(&mut random);
     Some(ToConfirm { suspects, others, order, alone })
-}
-
-/// What measuring suspects again found.
-pub(super) struct Confirmed {
-    pub(super) shown: FleetConfirmation,
-    /// Why a suspect that was measured again is not confirmed, where that is not because it did not differ. Of one that is confirmed by a
-    /// measure: why its failure is not.
-    pub(super) why_not: BTreeMap<String, String>,
-    /// Of confirmed suspects: the measures in which they differ again.
-    pub(super) again: BTreeMap<String, Vec<String>>,
 }
 
 /// The verdict of a fleet whose suspects were measured again in the fleet run `again`: only those that differ again, in the same measure

@@ -1,10 +1,10 @@
 //! What changed since an earlier run of the same fleet.
 
 use super::{
-    VerdictError,
-    judge::{Asked, FAILING_MIN, Figures, common_step, figure, figures_at, outcome},
-    read::{HostRecord, ReadFleet, StepKey, fleet},
+    measure::{Asked, FAILING_MIN, figure, outcome},
+    read::{HostRecord, ReadFleet, StepKey, VerdictError, fleet},
     sentence::{hosts as count_of, names, percent_words},
+    step::{Figures, common_step, figures_at},
     threads,
 };
 use std::{

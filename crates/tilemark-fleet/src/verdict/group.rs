@@ -1,12 +1,14 @@
 //! Which hosts are compared with each other.
 
 use super::{
-    Groups,
     facts::{FactSheet, memory_words},
     read::{HostRecord, ReadFleet},
 };
 use std::collections::BTreeMap;
 use tilemark_report::UnusualFact;
+
+/// Names of groups that the user chose, by host. Hosts that are not in it are grouped by their hardware.
+pub type Groups = BTreeMap<String, String>;
 
 /// Hosts of equal memory lie within this of each other, one after the other in the order of their memory: firmware keeps a little of it,
 /// and memory comes in steps of a module.

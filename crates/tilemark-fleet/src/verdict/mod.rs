@@ -9,24 +9,25 @@
 //! the files that are read here are those of the manifest.
 
 mod confirm;
+mod confirmed;
 mod drift;
 mod facts;
 mod failures;
 mod group;
 mod judge;
+mod measure;
 mod read;
 mod sentence;
+mod step;
 mod threads;
 
 pub use confirm::{Alone, ToConfirm, of_confirmed, to_confirm};
 pub use drift::compare;
+pub use group::Groups;
 pub use read::VerdictError;
 pub use tilemark_report::{FleetDrift, FleetOutcome, FleetVerdict};
 
-use std::{collections::BTreeMap, path::Path};
-
-/// Names of groups that the user chose, by host. Hosts that are not in it are grouped by their hardware.
-pub type Groups = BTreeMap<String, String>;
+use std::path::Path;
 
 /// The verdict of a fleet run, hosts grouped by their hardware and settings.
 ///

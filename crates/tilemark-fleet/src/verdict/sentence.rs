@@ -91,6 +91,24 @@ fn suspects(named: &[String]) -> String {
     )
 }
 
+/// Why a host is not compared or differs by no measure; of one that is named by how much it fails, that too.
+pub(super) fn why(host: &FleetHost) -> Option<String> {
+    let is_named = host.outcome == FleetOutcome::Differs;
+    let errors = host.errors.as_ref().filter(|errors| is_named && errors.outcome == FleetOutcome::Differs);
+    let all: Vec<String> = host.why.iter().cloned().chain(errors.map(errors_words)).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// How much of its requests a host fails, and the others that fail.
+fn errors_words(errors: &HostDifference) -> String {
+    let median = errors.value / (1.0 + errors.change.value);
+    format!(
+        "{:.1} % of its requests fail, and {:.1} % is the median of the hosts that fail",
+        errors.value * 100.0,
+        median * 100.0
+    )
+}
+
 /// Whether only two hosts of a group have a measure: each figure of it is beside the other host then, and not beside a median.
 pub(super) fn is_of_two(group: &FleetGroup, measure: &str) -> bool {
     group.measures.iter().any(|one| one.name == measure && one.hosts == 2)
