@@ -3,19 +3,22 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
+mod asked;
+mod carried;
 mod commands;
+mod exit;
+mod fleet_failure;
 mod help;
+mod places;
+mod records;
 mod screen;
+mod site;
 
 use arguments::{Arguments, unplanned_command, with_planned_command};
+use carried::PROGRAM;
 use clap::{FromArgMatches, error::ErrorKind};
 use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
-use tilemark_run::program::Program;
-
-/// What this program carries in itself. A constant would be there once for each place that names it.
-static PROGRAM: Program =
-    Program { agent: include_bytes!(env!("TILEMARK_AGENT")), version: env!("CARGO_PKG_VERSION") };
 
 /// What the user asked for.
 fn parsed() -> Result<Arguments, clap::Error> {
@@ -48,9 +51,9 @@ fn main() -> ExitCode {
     }
     let form = Form::of(given.iter().any(|argument| argument == "--json"));
     let done = || commands::dispatch(arguments.command, form);
-    if screen::asks_verdict(&given) {
+    if exit::asks_verdict(&given) {
         // What was going on is told by the panic itself.
-        return screen::ended(catch_unwind(done).unwrap_or(ExitCode::from(screen::STOP_BISECT)));
+        return screen::ended(catch_unwind(done).unwrap_or(ExitCode::from(exit::STOP_BISECT)));
     }
     screen::ended(done())
 }

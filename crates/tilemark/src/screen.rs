@@ -3,6 +3,7 @@
 //! All that this program prints passes here, since much of it quotes guests, records and files of others: nothing that a
 //! terminal would obey is printed, but colours of ours.
 
+use crate::exit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::{
@@ -12,7 +13,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
-use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
     failure::{Failure, FailureCode},
@@ -61,30 +61,6 @@ fn explained(failure: &Failure) -> String {
     format!("error: {}{because}{fix}", failure.message)
 }
 
-/// What `--exit-verdict` ends with where it is not certain whether B is no worse (0) or worse (1): `git bisect run` then skips the commit.
-const SKIP_COMMIT: u8 = 125;
-/// What `--exit-verdict` ends with where another commit would end the same way: `git bisect run` then stops.
-pub(crate) const STOP_BISECT: u8 = 128;
-
-/// The exit code of `--exit-verdict` for a comparison that failed. Guests that fail may be the commit's own fault; a bad flag, a
-/// host that lacks something and the user's Ctrl-C, whatever failed before it, are not.
-pub(crate) fn no_verdict(failure: &Failure, is_interrupted: bool) -> ExitCode {
-    ExitCode::from(match failure.code {
-        FailureCode::GuestFailed if !is_interrupted => SKIP_COMMIT,
-        FailureCode::GuestFailed
-        | FailureCode::Bug
-        | FailureCode::BadInput
-        | FailureCode::HostUnfit
-        | FailureCode::Interrupted
-        | FailureCode::NotRestored => STOP_BISECT,
-    })
-}
-
-/// Whether the exit code is to be a verdict. A flag that is nearly spelt so was meant so.
-pub(crate) fn asks_verdict(given: &[String]) -> bool {
-    given.iter().any(|argument| argument.starts_with("--exit"))
-}
-
 /// Tells flags that can't be read. Help and version are no failures.
 pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
     let told = error.render().to_string();
@@ -102,7 +78,7 @@ pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
     }
     ExitCode::from(match error.use_stderr() {
         false => 0,
-        true if asks_verdict(given) => STOP_BISECT,
+        true if exit::asks_verdict(given) => exit::STOP_BISECT,
         true => 2,
     })
 }
@@ -128,14 +104,6 @@ fn complaint(rendered: &str) -> String {
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
     let which: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect();
     if which.is_empty() { first.to_owned() } else { format!("{first} {}", which.join(", ")) }
-}
-
-/// What a command that finished exits with: 5 says that its figures are not to be trusted.
-pub(crate) const fn exit_code(status: VerdictStatus) -> u8 {
-    match status {
-        VerdictStatus::Trusted => 0,
-        VerdictStatus::NotTrusted | VerdictStatus::CannotTell => 5,
-    }
 }
 
 /// Prints the one document of `--json`.
@@ -329,17 +297,4 @@ fn time_left(progress: &Progress) -> String {
 fn rounded(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bisection_goes_on_after_a_guest_that_failed_unless_its_user_ended_it() {
-        let failed = Failure::new(FailureCode::GuestFailed, "a guest ended", "look at its console");
-        assert_eq!(no_verdict(&failed, false), ExitCode::from(SKIP_COMMIT));
-        assert_eq!(no_verdict(&failed, true), ExitCode::from(STOP_BISECT));
-    }
 }

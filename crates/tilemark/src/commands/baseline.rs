@@ -1,9 +1,12 @@
 //! `tilemark runs baseline`: named sets of runs to compare with.
 
-use super::places;
-use crate::screen::{self, Form};
+use crate::{
+    places::places,
+    records::found,
+    screen::{self, Form},
+};
 use std::{collections::BTreeMap, process::ExitCode};
-use tilemark_record::{Baselines, RunDirectory, Runs};
+use tilemark_record::{Baselines, Runs};
 use tilemark_run::failure::{Failure, FailureCode};
 
 /// Adds, lists or removes.
@@ -75,15 +78,4 @@ fn check(name: &str) -> Result<(), Failure> {
         format!("`{name}` cannot be the name of a baseline"),
         "use letters, digits, `-` and `_`, with a letter first; `last` is the newest run",
     ))
-}
-
-fn found(runs: &[String]) -> Result<Vec<RunDirectory>, Failure> {
-    let known = Runs::new(&places().runs);
-    runs.iter().map(|run| Ok(known.find(run)?)).collect()
-}
-
-/// The runs that a side names: those of a baseline, or one.
-pub(crate) fn side(name: &str) -> Result<Vec<RunDirectory>, Failure> {
-    let of_baseline = Baselines::new(&places().runs).find(name)?;
-    found(&of_baseline.unwrap_or_else(|| vec![name.to_owned()]))
 }

@@ -1,8 +1,9 @@
 //! `tilemark compare`
 
-use super::baseline::side;
 use crate::{
     arguments::CompareArguments,
+    exit,
+    records::side,
     screen::{self, Form},
 };
 use std::{path::PathBuf, process::ExitCode};
@@ -20,7 +21,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     match compared(arguments) {
         Err(failure) => {
             let code = screen::fail(&failure, form);
-            if arguments.verdict.exit_verdict { screen::no_verdict(&failure, false) } else { code }
+            if arguments.verdict.exit_verdict { exit::no_verdict(&failure, false) } else { code }
         }
         Ok(compared) => {
             match form {
@@ -30,7 +31,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
             ExitCode::from(if arguments.verdict.exit_verdict {
                 compared.exit_verdict
             } else {
-                screen::exit_code(compared.status())
+                exit::exit_code(compared.status())
             })
         }
     }

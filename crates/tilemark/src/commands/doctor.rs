@@ -1,10 +1,10 @@
 //! `tilemark doctor`
 
-use super::run::{site, wanted_bridge};
 use crate::{
-    PROGRAM,
     arguments::DoctorArguments,
+    carried::PROGRAM,
     screen::{self, Form},
+    site::{site, wanted_bridge},
 };
 use std::process::ExitCode;
 use tilemark_report::Colour;

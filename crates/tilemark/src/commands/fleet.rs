@@ -1,20 +1,23 @@
 //! `tilemark fleet`: many hosts over ssh, Slurm or another command.
 
-use super::{places, run::asked};
 use crate::{
-    PROGRAM,
     arguments::{
         FleetCommand, FleetCompareArguments, FleetConfirmArguments, FleetForms, FleetNamed,
         FleetPlanArguments, FleetReportArguments, FleetRunArguments, FleetWork,
     },
+    asked,
+    carried::PROGRAM,
+    exit::NOT_RESTORED,
+    fleet_failure::failure,
+    places::places,
     screen::{self, Form},
 };
 use clap::ValueEnum;
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 use tilemark_fleet::{
-    End, EndedWork, Fleet, FleetError, FleetFolder, FleetOrder, PlannedHost, Site, Watch, cancel, clean,
-    collect_all, fleets, plan, run, status,
+    End, EndedWork, Fleet, FleetFolder, FleetOrder, PlannedHost, Site, Watch, cancel, clean, collect_all,
+    fleets, plan, run, status,
     verdict::{self, Alone, FleetDrift, FleetVerdict, Groups, ToConfirm, VerdictError},
 };
 use tilemark_run::{
@@ -28,7 +31,6 @@ use tilemark_units::Span;
 const SCENARIO_BYTES_MAX: usize = 32 << 10;
 const NO_HOST_IS_FIT: u8 = 3;
 const A_HOST_IS_LEFT: u8 = 5;
-const NOT_RESTORED: u8 = 6;
 
 /// Does what was asked of a fleet.
 pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
@@ -147,21 +149,14 @@ fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
     }
 }
 
-pub(crate) fn failure(error: impl Into<FleetError>) -> Failure {
-    let error = error.into();
-    if matches!(&error, FleetError::NoFleet { known, wanted } if known.is_empty() && wanted == "last") {
-        let remedy = "start one with `tilemark fleet run SCENARIO --site FILE`";
-        return Failure::new(FailureCode::BadInput, "there are no fleet runs yet", remedy);
-    }
-    let code = if error.is_bad_input() { FailureCode::BadInput } else { FailureCode::HostUnfit };
-    Failure::from_error(code, &error, error.remedy())
-}
-
 /// What is to be measured, as each host gets it.
 fn new_fleet(scenario: &str, site: &Path, work: &FleetWork, at_once: Option<u16>) -> Result<Fleet, Failure> {
     let site = Site::read(site).map_err(failure)?;
-    let checked =
-        Asked { scenario: scenario.to_owned(), tiles: work.tiles.clone(), ..asked(&work.resolution) };
+    let checked = Asked {
+        scenario: scenario.to_owned(),
+        tiles: work.tiles.clone(),
+        ..asked::of_resolution(&work.resolution)
+    };
     let name = prepare::scenario_name(&checked)?;
     let is_file = scenario.contains('/') || scenario.ends_with(".toml");
     let text = if is_file { Some(prepare::text_of(scenario)?) } else { None };

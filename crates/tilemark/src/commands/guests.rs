@@ -1,9 +1,12 @@
 //! `tilemark guests`
 
-use super::{backend, fleet, places, run::wanted_bridge, settings};
 use crate::{
     arguments::{GuestsCommand, GuestsUpArguments},
+    asked::{backend, settings},
+    fleet_failure,
+    places::places,
     screen::{self, Form, Watcher},
+    site::wanted_bridge,
 };
 use std::{
     collections::BTreeMap,
@@ -56,7 +59,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
 
 /// The bridge that a site file names. Its client machines send nothing to guests that nobody measures.
 fn network(path: &Path) -> Result<WantedBridge, Failure> {
-    let site = Site::read_for_run(path).map_err(fleet::failure)?;
+    let site = Site::read_for_run(path).map_err(fleet_failure::failure)?;
     wanted_bridge(&site).ok_or_else(|| {
         Failure::new(
             FailureCode::BadInput,

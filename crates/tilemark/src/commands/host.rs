@@ -1,8 +1,10 @@
 //! `tilemark host`
 
-use super::{NOT_RESTORED, host_pin, places, run};
+use super::{host_pin, run};
 use crate::{
     arguments::{ExportFormat, HostCommand},
+    exit::NOT_RESTORED,
+    places::places,
     screen::{self, Form},
 };
 use std::{path::Path, process::ExitCode};

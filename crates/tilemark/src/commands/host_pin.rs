@@ -1,7 +1,10 @@
 //! `tilemark host pin` and `unpin`
 
-use super::{NOT_RESTORED, places};
-use crate::screen::{self, Form, Watcher};
+use crate::{
+    exit::NOT_RESTORED,
+    places::places,
+    screen::{self, Form, Watcher},
+};
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
     host::pin::{Looking, PinReport, ThreadBinding, Undone, in_words, pin_guests, undo},

@@ -1,8 +1,9 @@
 //! `tilemark image`
 
-use super::{places, roots_are_apart};
 use crate::{
     arguments::ImageCommand,
+    carried::PROGRAM,
+    places::{places, roots_are_apart},
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
@@ -34,7 +35,7 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
         }
         ImageCommand::Shell { image, offline, command } => {
             let mut watcher = Watcher::new();
-            let ended = shell::shell(&crate::PROGRAM, &places(), &image, &command, offline, &mut watcher);
+            let ended = shell::shell(&PROGRAM, &places(), &image, &command, offline, &mut watcher);
             drop(watcher);
             match ended {
                 Ok(code) => ExitCode::from(code),

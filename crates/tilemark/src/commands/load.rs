@@ -2,8 +2,9 @@
 
 use super::load_store;
 use crate::{
-    PROGRAM,
     arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments, TrustArguments},
+    carried::PROGRAM,
+    exit,
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
                 Form::Json => screen::print_json(&result),
                 Form::Text => screen::print_text(&described(&result)),
             }
-            ExitCode::from(screen::exit_code(result.verdict.status))
+            ExitCode::from(exit::exit_code(result.verdict.status))
         }
     }
 }
@@ -187,5 +188,5 @@ fn show_judged<R: serde::Serialize>(
             }
         }
     }
-    ExitCode::from(screen::exit_code(judged.verdict.status))
+    ExitCode::from(exit::exit_code(judged.verdict.status))
 }

@@ -1,10 +1,12 @@
 //! `tilemark plan`: what a command that measures would do, and what would stop it.
 
-use super::{places, run};
 use crate::{
-    PROGRAM,
     arguments::{Continuing, Measuring, PlanArguments, PlanCommand, PlanHostCommand},
+    asked,
+    carried::PROGRAM,
+    places::places,
     screen::{self, Form},
+    site::with_site,
 };
 use std::process::ExitCode;
 use tilemark_run::{
@@ -21,29 +23,29 @@ use tilemark_run::{
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     match &arguments.command {
         PlanCommand::Run { arguments, form } => {
-            let asked = run::with_site(run::asked_of_run(arguments), &arguments.site);
+            let asked = with_site(asked::of_run(arguments), &arguments.site);
             show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
         }
         PlanCommand::Capacity { arguments, form } => {
-            let asked = run::with_site(run::asked_of_capacity(arguments), &arguments.site);
+            let asked = with_site(asked::of_capacity(arguments), &arguments.site);
             show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
         }
         PlanCommand::Ab { arguments, form } => {
             let verdict = &arguments.verdict;
             let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref());
-            let asked = tolerance.and_then(|_| run::with_site(run::asked_of_ab(arguments), &arguments.site));
+            let asked = tolerance.and_then(|_| with_site(asked::of_ab(arguments), &arguments.site));
             show(asked, &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Interference { arguments, form } => {
-            let asked = run::with_site(run::asked_of_interference(arguments), &arguments.site);
+            let asked = with_site(asked::of_interference(arguments), &arguments.site);
             show(asked, &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Host(PlanHostCommand::Try { arguments, form }) => {
             let kept = arguments.keep.as_deref().map_or(Ok(()), keep::check);
-            show(kept.map(|()| run::asked_of_try(arguments)), &arguments.measuring, None, form.resolved)
+            show(kept.map(|()| asked::of_try(arguments)), &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Quick { arguments, form } => {
-            let asked = Ok(run::asked_of_quick(arguments));
+            let asked = Ok(asked::of_quick(arguments));
             show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
         }
     }

@@ -1,16 +1,13 @@
-//! `tilemark report` and `tilemark runs`
+//! `tilemark report`
 
-use super::{places, roots_are_apart, runs::tags_of};
 use crate::{
     arguments::ReportArguments,
+    records::{find, tags_of},
     screen::{self, Form},
 };
 use serde::Serialize;
 use std::process::ExitCode;
-use tilemark_record::{
-    NoAnswer, RunDirectory, Runs,
-    result::{RunResult, VerdictStatus},
-};
+use tilemark_record::result::RunResult;
 use tilemark_run::{
     failure::Failure,
     run::record::report_of,
@@ -39,7 +36,7 @@ struct Found<'r> {
 }
 
 fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
-    let record = Runs::new(&places().runs).find(&arguments.run)?;
+    let record = find(&arguments.run)?;
     record.verify()?;
     let mut report = report_of(&record)?;
     if arguments.redact {
@@ -81,43 +78,4 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
         Form::Text => screen::print_painted(&tilemark_report::terminal(&report, screen::style())),
     }
     Ok(())
-}
-
-/// Lists what was measured.
-pub(crate) fn runs(json: bool) -> ExitCode {
-    let listed = Runs::new(&places().runs).list();
-    match Form::of(json) {
-        Form::Json => {
-            let document: Vec<_> = listed
-                .iter()
-                .map(|run| {
-                    serde_json::json!({
-                        "id": run.id, "path": run.path, "verdict": run.verdict, "sentence": run.sentence,
-                        "began": run.began, "host": run.host, "no_answer": run.no_answer, "error": run.error,
-                        "tags": tags_of(&RunDirectory::at(&run.path)).unwrap_or_default(),
-                    })
-                })
-                .collect();
-            screen::print_json(&serde_json::json!({ "runs": document }));
-        }
-        Form::Text if listed.is_empty() => {
-            screen::print_text(&format!(
-                "No runs yet. `tilemark quick` makes one.{}",
-                roots_are_apart("runs")
-            ));
-        }
-        Form::Text => {
-            for run in &listed {
-                let verdict = match run.verdict {
-                    Some(VerdictStatus::Trusted) => "trusted",
-                    Some(VerdictStatus::NotTrusted) => "not trusted",
-                    Some(VerdictStatus::CannotTell) => "cannot tell",
-                    None => run.no_answer.map_or("", NoAnswer::words),
-                };
-                let words = run.sentence.as_deref().or(run.error.as_deref()).unwrap_or("");
-                screen::print_text(&format!("{}  {verdict:<12}  {words}", run.id));
-            }
-        }
-    }
-    ExitCode::SUCCESS
 }

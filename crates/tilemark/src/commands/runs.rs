@@ -1,10 +1,13 @@
-//! `tilemark runs show`, `rm`, `tag` and `note`.
+//! `tilemark runs`, and its `show`, `rm`, `tag` and `note`.
 
-use super::places;
-use crate::screen::{self, Form};
+use crate::{
+    places::{places, roots_are_apart},
+    records::{find, notes, tags_of},
+    screen::{self, Form},
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::ExitCode};
-use tilemark_record::{Baselines, Notes, RunDirectory, RunNotes, Runs};
+use tilemark_record::{Baselines, NoAnswer, RunDirectory, RunNotes, Runs, result::VerdictStatus};
 use tilemark_run::failure::{Failure, FailureCode};
 
 /// Longest tag.
@@ -12,17 +15,43 @@ const TAG_MAX: usize = 64;
 /// Longest note, in bytes.
 const NOTE_MAX: usize = 4096;
 
-fn find(run: &str) -> Result<RunDirectory, Failure> {
-    Ok(Runs::new(&places().runs).find(run)?)
-}
-
-fn notes() -> Notes {
-    Notes::new(&places().runs)
-}
-
-/// The tags of a run, in order.
-pub(crate) fn tags_of(run: &RunDirectory) -> Result<Vec<String>, Failure> {
-    Ok(notes().of(run)?.tags.into_iter().collect())
+/// Lists what was measured.
+pub(crate) fn list(is_json: bool) -> ExitCode {
+    let listed = Runs::new(&places().runs).list();
+    match Form::of(is_json) {
+        Form::Json => {
+            let document: Vec<_> = listed
+                .iter()
+                .map(|run| {
+                    serde_json::json!({
+                        "id": run.id, "path": run.path, "verdict": run.verdict, "sentence": run.sentence,
+                        "began": run.began, "host": run.host, "no_answer": run.no_answer, "error": run.error,
+                        "tags": tags_of(&RunDirectory::at(&run.path)).unwrap_or_default(),
+                    })
+                })
+                .collect();
+            screen::print_json(&serde_json::json!({ "runs": document }));
+        }
+        Form::Text if listed.is_empty() => {
+            screen::print_text(&format!(
+                "No runs yet. `tilemark quick` makes one.{}",
+                roots_are_apart("runs")
+            ));
+        }
+        Form::Text => {
+            for run in &listed {
+                let verdict = match run.verdict {
+                    Some(VerdictStatus::Trusted) => "trusted",
+                    Some(VerdictStatus::NotTrusted) => "not trusted",
+                    Some(VerdictStatus::CannotTell) => "cannot tell",
+                    None => run.no_answer.map_or("", NoAnswer::words),
+                };
+                let words = run.sentence.as_deref().or(run.error.as_deref()).unwrap_or("");
+                screen::print_text(&format!("{}  {verdict:<12}  {words}", run.id));
+            }
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Shows one run.

@@ -1,7 +1,10 @@
 //! `tilemark runs trend`
 
-use super::{places, runs::tags_of};
-use crate::screen::{self, Form};
+use crate::{
+    places::places,
+    records::tags_of,
+    screen::{self, Form},
+};
 use std::{path::Path, process::ExitCode};
 use tilemark_record::{RunDirectory, Runs};
 use tilemark_report::Trend;
