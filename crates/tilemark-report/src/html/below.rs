@@ -1,10 +1,10 @@
 //! What stands below the first screen: time line, bands, response, fairness, memory, percentiles.
 
 use super::{
-    first_screen::processors,
+    charts::{guest_memory, processors},
     markup::Markup,
     section::{begin, section, table},
-    term,
+    terms::term,
 };
 use crate::view::{self, Charts, Section, View};
 
@@ -109,21 +109,4 @@ fn memory(page: &mut Markup, view: &View) {
     for note in view.notes() {
         page.element("p", "about", &note);
     }
-}
-
-/// Memory per guest against steps.
-pub(super) fn guest_memory(page: &mut Markup, view: &View) {
-    let class = if view.headline().is_empty() { "latency" } else { "part" };
-    page.raw("<figure").attribute("class", class).raw("><figcaption><h2>");
-    term(page, "pss", "Memory per guest");
-    page.raw("</h2><span class=\"unit\">MiB, proportional set size</span></figcaption>");
-    if view.report.result.points.iter().any(|point| point.pss_mib_per_guest.is_some()) {
-        page.raw("<div class=\"chart\" id=\"chart-pss\" role=\"img\" aria-label=\"Memory per guest at each step\"></div>");
-    } else {
-        let reason = view.report.result.points.last().map(|point| view.missing(point, "pss_mib_per_guest"));
-        page.raw("<div class=\"chart absent\"><p>No figures: ")
-            .text(reason.as_deref().unwrap_or("nothing was measured"));
-        page.raw("</p></div>");
-    }
-    page.raw("</figure>");
 }

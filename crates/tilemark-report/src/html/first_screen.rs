@@ -1,8 +1,8 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
-use super::{below, markup::Markup, section, term};
+use super::{charts, markup::Markup, section, terms::term};
 use crate::number::{bytes, counted};
-use crate::view::{self, Axis, Charts, Chip, Kind, Section, SentencePart, View};
+use crate::view::{self, Axis, Charts, Chip, Section, SentencePart, View};
 use tilemark_record::result::{LeftOver, Provenance};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
@@ -12,7 +12,7 @@ const UNEQUAL_SHOWN: usize = 180;
 /// Reasons for distrust that the first screen has room for.
 const REASONS_SHOWN: usize = 3;
 
-pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts, sections: &[Section]) {
+pub(super) fn first_screen(page: &mut Markup, view: &View, drawn: &Charts, sections: &[Section]) {
     page.raw("<header>\n");
     identity(page, view);
     answer(page, view);
@@ -24,19 +24,19 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts, sect
         return section::section(page, answer);
     }
     page.raw("<div class=\"charts\">\n");
-    let of_sections = charts.of_sections();
+    let of_sections = drawn.of_sections();
     if view.report.result.comparison.is_some() {
-        forest(page);
+        charts::forest(page);
     } else if view.headline().is_empty() {
-        below::guest_memory(page, view);
+        charts::guest_memory(page, view);
     } else if of_sections.is_empty() {
-        latency(page, view, charts);
+        charts::latency(page, view, drawn);
     }
     for chart in of_sections {
         section::chart(page, chart);
     }
     if of_sections.len() < 2 {
-        processors(page, view, charts);
+        charts::processors(page, view, drawn);
     }
     page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. The tables have every figure.</p></noscript>\n");
 }
@@ -258,45 +258,4 @@ fn trust(page: &mut Markup, view: &View) {
         }
     }
     page.raw("</section>\n");
-}
-
-fn latency(page: &mut Markup, view: &View, charts: &Charts) {
-    let emulated = if view.all_emulated() { " hatched" } else { "" };
-    page.raw("<figure").attribute("class", &format!("latency{emulated}")).raw("><figcaption><h2>");
-    term(page, "p99", "p99");
-    page.raw(" against ").text(&view.axis_words());
-    page.raw("</h2><span class=\"unit\">milliseconds, 95 % intervals</span><div class=\"legend\" id=\"legend-latency\"></div></figcaption>");
-    if charts.has_latency() {
-        page.raw("<div class=\"chart\" id=\"chart-latency\" role=\"img\" aria-label=\"p99 of each step with its interval; the same figures are in the table of steps\"></div>");
-    } else {
-        absent(page, view, "p99_ms");
-    }
-    page.raw("</figure>\n");
-}
-
-pub(super) fn forest(page: &mut Markup) {
-    page.raw("<figure class=\"latency\"><figcaption><h2>B against A</h2><span class=\"unit\">change in %, 95 % intervals</span><div class=\"legend\" id=\"legend-forest\"></div></figcaption>");
-    page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures are in the table of measures\"></div></figure>\n");
-}
-
-pub(super) fn processors(page: &mut Markup, view: &View, charts: &Charts) {
-    let emulated = if view.all_emulated() { " hatched" } else { "" };
-    page.raw("<figure").attribute("class", &format!("processors{emulated}"));
-    page.raw("><figcaption><h2>CPU time by use</h2><span class=\"unit\">% of all hardware threads, and the bottleneck</span><div class=\"legend\" id=\"legend-processors\"></div></figcaption>");
-    if charts.has_processors() {
-        page.raw("<div class=\"chart\" id=\"chart-processors\" role=\"img\" aria-label=\"Parts of the processor at each step\"></div>");
-    } else {
-        absent(page, view, "processor");
-    }
-    page.raw("</figure>\n");
-}
-
-/// In place of a chart: why there is none.
-fn absent(page: &mut Markup, view: &View, figure: &str) {
-    let points = view.groups.iter().filter(|group| group.kind != Kind::Twin).flat_map(|group| &group.points);
-    let reason = match points.last() {
-        Some(point) => view.missing(point, figure),
-        None => "no step was measured".to_owned(),
-    };
-    page.raw("<div class=\"chart absent\"><p>No figures: ").text(&reason).raw("</p></div>");
 }

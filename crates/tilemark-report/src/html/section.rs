@@ -1,6 +1,6 @@
 //! The one drawing of sections, tables and their charts' places.
 
-use super::{markup::Markup, term};
+use super::{markup::Markup, terms::term};
 use crate::view::{Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table};
 
 /// Writes a section with its texts and tables.

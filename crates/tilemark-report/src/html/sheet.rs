@@ -1,10 +1,12 @@
 //! A page of several runs: compared, or over time.
 
 use super::{
-    first_screen::{forest, verdict_chip},
-    foot, glossary, head,
+    charts::forest,
+    first_screen::verdict_chip,
+    frame::{foot, head},
     markup::Markup,
     section::{self, section},
+    terms::glossary,
 };
 use crate::several::{Finding, Sheet};
 use crate::view::SheetCharts;

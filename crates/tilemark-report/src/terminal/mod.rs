@@ -4,31 +4,15 @@ mod chart;
 mod paint;
 mod section;
 mod sheet;
+mod style;
 
 use crate::Report;
 use crate::number::counted;
 use crate::view::{self, Chip, Outcome, SentencePart, Table, View};
 use paint::{Ink, Paint, clean, wrap};
 pub(crate) use sheet::sheet_text;
+pub use style::{Colour, Style};
 use tilemark_record::result::Provenance;
-
-/// Whether the terminal shows colours. Callers say [`Colour::Plain`] for `NO_COLOR` and for pipes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
-    /// No escape sequence at all.
-    Plain,
-    /// The eight colours of every terminal.
-    Ansi,
-}
-
-/// How the terminal is drawn to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Whether it shows colours.
-    pub colour: Colour,
-    /// Its columns; fewer than 40 count as 40.
-    pub width: usize,
-}
 
 /// Guests of the largest step from which on a report keeps to [`LINES_MAX`].
 const MANY_GUESTS: u32 = 128;

@@ -1,6 +1,6 @@
 //! Colours, widths and clean text.
 
-use super::Colour;
+use super::style::Colour;
 use tilemark_units::is_unprintable;
 
 /// What a piece of text is, so that colours mean one thing each.

@@ -1,9 +1,10 @@
 //! Several runs in the terminal: compared, or over time.
 
 use super::{
-    Style, chip_text, labelled,
+    chip_text, labelled,
     paint::{Ink, Paint, clean, wrap},
     section::{paragraph, section},
+    style::Style,
 };
 use crate::number::{counted, three};
 use crate::several::Sheet;

@@ -1,7 +1,8 @@
 //! The data of the charts, as the page's script reads it.
 
 use super::groups::{Group, Kind, View, side_words, vary_words};
-use super::rows::{Outcome, limit_word, load_p99, p99};
+use super::outcome::Outcome;
+use super::rows::{limit_word, load_p99, p99};
 use super::section::{Chart, Section};
 use super::timeline::{Timeline, timeline};
 use crate::number::change;

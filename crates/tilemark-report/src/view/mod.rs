@@ -7,6 +7,8 @@ mod groups;
 mod interference;
 mod jobs;
 mod messaging;
+mod of_point;
+mod outcome;
 mod pages;
 mod power;
 mod roles;
@@ -24,9 +26,10 @@ mod uses;
 
 pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
+pub(crate) use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use rows::columns;
-pub(crate) use rows::{Outcome, limit_word, load_p99, measure_words, p99, percent_or_none, steps};
+pub(crate) use rows::{limit_word, load_p99, measure_words, p99, percent_or_none, steps};
 pub(crate) use scaling::scaling;
 pub(crate) use section::{
     Cell, Chart, Column, GroupHead, Holds, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint,

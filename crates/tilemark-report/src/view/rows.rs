@@ -1,7 +1,7 @@
 //! The table of steps.
 
 use super::section::{Cell, Column, GroupHead, Holds, Row, RowGroup, Table, given, measured};
-use super::{Group, Kind, View, proof};
+use super::{Group, Kind, Outcome, View, proof};
 use crate::number::{percent, three, whole};
 use tilemark_plan::plan::Backend;
 use tilemark_record::{
@@ -43,52 +43,6 @@ pub(crate) fn columns() -> Vec<Column> {
         given("Within").unit("of kept").word("within").dispensable(5),
         named("Gate", Holds::Outcome).unit("").word("gate"),
     ]
-}
-
-/// What the gate said of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It is within all limits.
-    Holds,
-    /// An interval lies across a limit, or too few repeats were kept.
-    Undecided,
-    /// It is beyond one limit, or a guest or service failed.
-    Breaks,
-    /// It was not judged.
-    Unknown,
-}
-
-impl Outcome {
-    /// In a word.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Undecided => "undecided",
-            Self::Breaks => "breaks",
-            Self::Unknown => "cannot tell",
-        }
-    }
-
-    /// Its name in the style sheet.
-    pub(crate) const fn class(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            known => known.word(),
-        }
-    }
-
-    /// Of a point. The gate is no measure of what is emulated.
-    pub(crate) fn of(view: &View, point: &PointResult) -> Self {
-        if view.report.plan.host.emulates(point.backend) {
-            return Self::Unknown;
-        }
-        match point.holds {
-            Some(true) => Self::Holds,
-            Some(false) => Self::Breaks,
-            None if point.repeats_kept > 0 && point.p99_ms.is_some() => Self::Undecided,
-            None => Self::Unknown,
-        }
-    }
 }
 
 /// The table of steps: what has no figure anywhere leaves it and is named below.

@@ -1,9 +1,8 @@
 //! A part of the report as data. The page and the terminal each draw it with one function.
 
-use super::{Outcome, View};
+use super::Outcome;
 use serde::Serialize;
 use std::borrow::Cow;
-use tilemark_record::result::PointResult;
 
 /// A workload's part of the report.
 pub(crate) struct Section {
@@ -188,17 +187,6 @@ impl Row {
     /// A row of one line.
     pub(crate) fn new(head: impl Into<Cell>, cells: Vec<Cell>) -> Self {
         Self { head: head.into(), lines: vec![cells], ..Self::default() }
-    }
-
-    /// Of a point: struck where its figures are not trusted.
-    pub(crate) fn of(view: &View, point: &PointResult, head: impl Into<Cell>, lines: Vec<Vec<Cell>>) -> Self {
-        Self {
-            head: head.into(),
-            lines,
-            outcome: None,
-            struck: view.struck(point),
-            emulated: view.report.plan.host.emulates(point.backend),
-        }
     }
 }
 
