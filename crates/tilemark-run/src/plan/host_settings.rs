@@ -34,8 +34,8 @@ pub struct PlannedSetting {
     pub key: String,
     /// The value that it is to have, as it was asked for.
     pub value: String,
-    /// The points that set it, in a word or two: `side B`; empty where all do.
-    pub on: String,
+    /// The points that set it, each in a word or two: `side B`; none where all do.
+    pub on: Vec<String>,
     /// Where it is in force: `host`, `run-network` or `process`.
     pub place: &'static str,
     /// What can go wrong: `none`, `stability`, `security` or `data-loss`.
@@ -124,7 +124,7 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
             found => found.map_err(|error| unknown(&error))?,
         };
         let known = known::find(key).map_err(|error| unknown(&error))?;
-        let on = if points.len() == plan.points.len() { String::new() } else { names(&points) };
+        let on = if points.len() == plan.points.len() { Vec::new() } else { names(&points) };
         planned.push(PlannedSetting {
             key: key.to_owned(),
             value: value.to_owned(),
@@ -176,14 +176,18 @@ fn contradiction(first: &PlannedSetting, second: &PlannedSetting, part: &Setting
     )
 }
 
-/// The points that set something, by side and by what varies.
-fn names(points: &[&Point]) -> String {
-    let name = |point: &&Point| {
+/// The points that set something, by side and by what varies, in the plan's order.
+fn names(points: &[&Point]) -> Vec<String> {
+    let mut names = Vec::new();
+    for point in points {
         let side = point.side.map(|side| format!("side {}", side.name()));
         let values = point.vary.iter().map(|(name, value)| format!("{name} {value}"));
-        side.into_iter().chain(values).collect::<Vec<_>>().join(", ")
-    };
-    points.iter().map(name).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+        let name = side.into_iter().chain(values).collect::<Vec<_>>().join(", ");
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn unknown(error: &HostError) -> Failure {
@@ -336,6 +340,7 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
     use std::{
         fs,
         os::unix::fs::{PermissionsExt, symlink},
@@ -365,7 +370,7 @@ mod tests {
         PlannedSetting {
             key: key.to_owned(),
             value: value.to_owned(),
-            on: String::new(),
+            on: Vec::new(),
             place: "host",
             danger: "none",
             parts: parts_on(root, key, value, true).unwrap(),
@@ -417,7 +422,7 @@ mod tests {
             ..changes.clone()
         };
         assert!(rivals(&proc, &[changes.clone(), stopped.clone()]).is_empty());
-        let on_a_side = PlannedSetting { on: "side B".to_owned(), ..stopped };
+        let on_a_side = PlannedSetting { on: vec!["side B".to_owned()], ..stopped };
         assert_eq!(rivals(&proc, &[changes, on_a_side]).len(), 1);
         assert!(rivals(&proc, &[planned(&root, "vm.dirty_ratio", "20")]).is_empty(), "nothing changes");
     }
@@ -460,6 +465,15 @@ mod tests {
         let parts = planned(&root, "irq.eth0.affinity", "1").parts;
         let of = |part: &SettingPart| (part.wanted.clone(), part.is_spread);
         assert_eq!(parts.iter().map(of).collect::<Vec<_>>(), [("1".into(), false), ("0-3".into(), true)]);
+    }
+
+    #[test]
+    fn the_points_that_set_something_are_named_once_each_in_the_order_of_the_plan() {
+        let vary = "[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"900/s\", \"1000/s\"]\n[ladder]";
+        let plan = plan_of(&TILE.replace("[ladder]", vary), &ladder());
+        let points: Vec<&Point> = plan.points.iter().collect();
+        assert_eq!(points.len(), 4);
+        assert_eq!(names(&points), ["rate 900/s", "rate 1000/s"]);
     }
 
     #[test]

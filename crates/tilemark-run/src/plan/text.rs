@@ -183,19 +183,50 @@ fn host_use(found: &HostUse, prepared: &Prepared) -> String {
 
 /// What is set on the host, file by file: on which side, where, and what is there now.
 fn setting(found: &PlannedSetting) -> Vec<String> {
-    let on = if found.on.is_empty() { String::new() } else { format!(" on {}", found.on) };
+    let on = if found.on.is_empty() { String::new() } else { format!("on {}", found.on.join("; ")) };
+    let on = || on.split_inclusive("; ").map(|one| one.trim_end().to_owned());
     let danger = if found.danger == "none" { String::new() } else { format!("; danger: {}", found.danger) };
     if found.parts.is_empty() {
-        return vec![format!("Sets      {} = {}{on}: skipped, this host lacks it", found.key, found.value)];
+        let mut parts = vec![found.key.clone(), format!("= {}", found.value)];
+        parts.extend(on());
+        parts.last_mut().expect("it has a value").push(':');
+        parts.push("skipped, this host lacks it".to_owned());
+        return filled("Sets", &parts);
     }
-    let line = |part: &SettingPart| {
+    let lines = |part: &SettingPart| {
         if part.is_spread {
-            return format!("Unchanged {}: the kernel spreads it itself{on}", part.what);
+            let spread = [format!("{}:", part.what), "the kernel spreads it itself".to_owned()];
+            return filled("Unchanged", &spread.into_iter().chain(on()).collect::<Vec<_>>());
         }
         let now = part.now.as_ref().map_or("not known before the run".to_owned(), |now| format!("{now} now"));
-        format!("Sets      {} = {}{on} ({now}; {}{danger})", part.what, part.wanted, found.place)
+        let mut parts = vec![part.what.clone(), format!("= {}", part.wanted)];
+        parts.extend(on());
+        parts.push(format!("({now}; {}{danger})", found.place));
+        filled("Sets", &parts)
     };
-    found.parts.iter().map(line).collect()
+    found.parts.iter().flat_map(lines).collect()
+}
+
+/// Columns of a line that lists what is set: a terminal's that is not narrow.
+const COLUMNS: usize = 100;
+
+/// A line of the plan, in parts that are not broken: where they have no room beside each other, they go on below the first.
+fn filled(label: &str, parts: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let has_room = |line: &&mut String| line.chars().count() + 1 + part.chars().count() <= COLUMNS;
+        match lines.last_mut().filter(has_room) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(part);
+            }
+            None => {
+                let label = if lines.is_empty() { label } else { "" };
+                lines.push(format!("{label:<9} {part}"));
+            }
+        }
+    }
+    lines
 }
 
 /// What a screening does and could find, before it starts.
@@ -338,6 +369,29 @@ mod tests {
         assert_eq!(side_lines(&sides), ["Side A    qemu.machine = q35", "Side B    qemu.machine = pc"]);
         let one = Sides { a: Default::default(), ..sides };
         assert_eq!(side_lines(&one)[0], "Side A    no setting of its own");
+    }
+
+    #[test]
+    fn what_many_points_set_is_listed_below_each_other_within_a_hundred_columns() {
+        let set_on = |on: Vec<String>| PlannedSetting {
+            key: "vm.swappiness".to_owned(),
+            value: "10".to_owned(),
+            on,
+            place: "host",
+            danger: "none",
+            parts: Vec::new(),
+        };
+        let whole = ": skipped, this host lacks it";
+        assert_eq!(setting(&set_on(Vec::new())), [format!("Sets      vm.swappiness = 10{whole}")]);
+        let on_side = set_on(vec!["side B".to_owned()]);
+        assert_eq!(setting(&on_side), [format!("Sets      vm.swappiness = 10 on side B{whole}")]);
+        let rows: Vec<String> = (1..=12).map(|row| format!("settings row {row} mirrored")).collect();
+        let lines = setting(&set_on(rows.clone()));
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("          settings row ")), "{lines:?}");
+        for row in &rows {
+            assert_eq!(lines.iter().filter(|line| line.contains(&**row)).count(), 1, "{row}: {lines:?}");
+        }
     }
 
     #[test]
