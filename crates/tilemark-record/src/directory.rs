@@ -12,7 +12,7 @@ use crate::{
     bounds::check_numbers,
     error::RecordError,
     events::Events,
-    file::{make_folder, open_lines, read, sha256_of_plain, write_in_parts, write_whole},
+    file::{make_folder, open_any_length, open_lines, read, sha256_of_plain, write_in_parts, write_whole},
     result::{RESULT_SCHEMA, RunResult},
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
@@ -467,8 +467,16 @@ impl RepeatFiles {
         if is_there { rows_of(&self.record, &self.named(GUESTS)) } else { Ok(Vec::new()) }
     }
 
+    /// Opens a file of the repeat by its name below it, such as a guest's console. It may have any length.
+    ///
+    /// # Errors
+    /// When there is none, or it is not a plain file, or a link is on the way to it.
+    pub fn open(&self, name: &Path) -> Result<fs::File, RecordError> {
+        open_any_length(&self.record, &self.named(name))
+    }
+
     /// The name of a file of it within the record.
-    fn named(&self, file: &str) -> PathBuf {
+    fn named(&self, file: impl AsRef<Path>) -> PathBuf {
         self.path.strip_prefix(&self.record).expect("it is below its record").join(file)
     }
 }

@@ -162,6 +162,11 @@ pub(crate) fn read_up_to(record: &Path, name: &Path, most: u64) -> Result<String
     read().map_err(failed(record, name))
 }
 
+/// Opens a file of a record that may have any length, since not all of it is read.
+pub(crate) fn open_any_length(record: &Path, name: &Path) -> Result<File, RecordError> {
+    open_plain(record, name).map_err(failed(record, name))
+}
+
 /// Opens a file of a record that has a line for each thing that was measured.
 pub(crate) fn open_lines(record: &Path, name: &Path) -> Result<impl Read, RecordError> {
     open_within(record, name, LINES_MAX).map_err(failed(record, name))

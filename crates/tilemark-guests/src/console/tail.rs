@@ -27,8 +27,13 @@ pub struct ConsoleTail {
 impl ConsoleTail {
     /// Reads the end of the file; nothing when there is none.
     pub fn read(path: &Path) -> Self {
+        Self::of(path, File::open(path).ok())
+    }
+
+    /// The same of a file that is open already, or could not be opened.
+    pub fn of(path: &Path, file: Option<File>) -> Self {
         let mut bytes = Vec::new();
-        if let Ok(mut file) = File::open(path) {
+        if let Some(mut file) = file {
             let length = file.metadata().map_or(0, |metadata| metadata.len());
             let _ = file.seek(SeekFrom::Start(length.saturating_sub(BYTES)));
             let _ = file.take(BYTES).read_to_end(&mut bytes);

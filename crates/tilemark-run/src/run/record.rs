@@ -1,6 +1,7 @@
 //! What a record says of its run, read back.
 
 use crate::failure::{Failure, FailureCode};
+use std::path::Path;
 use tilemark_guests::ConsoleTail;
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
@@ -59,7 +60,8 @@ pub fn guest_that_ended(record: &RunDirectory) -> Result<Option<Failure>, Record
         else {
             continue;
         };
-        let console = ConsoleTail::read(&files.path().join("guests").join(guest).join("console.log"));
+        let name = Path::new("guests").join(guest).join("console.log");
+        let console = ConsoleTail::of(&files.path().join(&name), files.open(&name).ok());
         return Ok(Some(Failure::new(
             FailureCode::GuestFailed,
             format!("guest `{guest}` failed in repeat {}: {}; {console}", summary.repeat, incident.what),
@@ -87,4 +89,39 @@ pub fn report_of(record: &RunDirectory) -> Result<Report, RecordError> {
         report.telemetry.extend(files.telemetry()?);
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fakes::{FakeWorld, Guests, TILE, answered, ladder, plan_of, run},
+        stop::StopSignal,
+    };
+    use std::{fs, os::unix::fs::symlink};
+    use tilemark_guests::fake::{FakeBackend, Fault};
+    use tilemark_plan::{plan::Backend, resolve::Request};
+
+    #[test]
+    fn the_console_of_a_guest_that_ended_is_shown_and_no_file_that_a_link_leads_to() {
+        let disk = "[[guest]]\nname = \"disk\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"64MiB\"\n[[load]]\nname = \"disk\"\n\
+                    guest = \"disk\"\nrate = \"50/s\"\n[load.disk]\n[ladder]";
+        let plan = plan_of(&TILE.replace("[ladder]", disk), &Request { tiles: Some(vec![1]), ..ladder() });
+        let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
+        let world = FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(dies));
+        let ran = run(&plan, &world, &StopSignal::default());
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("console.log"), "what root alone may read").unwrap();
+        let message = || guest_that_ended(&ran.record).unwrap().unwrap().message;
+        let first = ran.record.repeats().unwrap().remove(0);
+        let folder = first.guest("tile-001-disk").unwrap();
+        fs::write(folder.join("console.log"), "its last words").unwrap();
+        assert!(message().contains("ends with:\n    its last words"), "{}", message());
+        fs::remove_file(folder.join("console.log")).unwrap();
+        symlink(outside.path().join("console.log"), folder.join("console.log")).unwrap();
+        assert!(message().ends_with("console.log is empty"), "{}", message());
+        fs::remove_dir_all(&folder).unwrap();
+        symlink(outside.path(), &folder).unwrap();
+        assert!(message().ends_with("console.log is empty"), "{}", message());
+    }
 }
