@@ -8,8 +8,8 @@ use std::{
 };
 use tilemark_plan::{
     plan::MacAddress,
-    scenario::{Ready, Role},
-    workload::{BrokerService, Site, StoreParameters, SysbenchParameters, WebParameters, Work},
+    scenario::{BrokerService, Ready, Role},
+    workload::{Site, StoreParameters, SysbenchParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -143,7 +143,7 @@ impl Service {
 
     /// The store that its load asks; `None`: it holds nothing.
     pub fn store(&self) -> Option<&StoreParameters> {
-        self.holds.as_ref().and_then(|work| work.facts().store())
+        self.holds.as_ref().and_then(|work| work.store())
     }
 
     /// The tables of sysbench that its load asks; `None`: it has none.

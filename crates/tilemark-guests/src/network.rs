@@ -17,7 +17,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tilemark_netlink::{Answering, Link, Neighbour, Netlink, PortCounts};
-pub use tilemark_plan::parse::GUESTS_MAX;
+pub use tilemark_plan::plan::GUESTS_MAX;
 use tilemark_plan::{
     own_bridge::{MAC_START, OwnBridge},
     plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX},

@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_netlink::{BridgeFacts, Netlink};
-use tilemark_plan::{own_bridge::OwnBridge, parse::GUESTS_MAX, plan::MacAddress};
+use tilemark_plan::{
+    own_bridge::OwnBridge,
+    plan::{GUESTS_MAX, MacAddress},
+};
 use tilemark_sys::{namespace::join_network, packet::ArpSocket};
 
 /// What a packet of a guest has at most, in bytes.

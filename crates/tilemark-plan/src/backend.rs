@@ -1,7 +1,7 @@
 //! How guests exist, and what each way costs: a row of a table for each.
 
 use crate::JsonSchema;
-use crate::scenario::Start;
+use crate::scenario::measure::Start;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -190,7 +190,7 @@ fn database_template(point: &Point, guest: &GuestPlan) -> Option<(DatabaseTempla
         && guest.disks.iter().all(|disk| disk.on == DiskMedium::Store);
     let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
     let held = loads.find(|load| load.work.facts().data().is_some()).map(|load| &load.work);
-    let store = held.and_then(|work| work.facts().store());
+    let store = held.and_then(|work| work.store());
     let data = held.and_then(|work| work.facts().data()).unwrap_or_default();
     let loaded = store.map(|store| [store.database.name(), store.durability.name()]);
     let sizes: Vec<Bytes> = guest.disks.iter().map(|disk| disk.size).collect();

@@ -4,7 +4,6 @@
 //! value is one key. What a key means, and what a host has of it, is not known here.
 
 use crate::JsonSchema;
-use crate::plan::{Plan, Point};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +42,7 @@ impl HostSettings {
         self.profile.is_none() && self.setting.is_empty()
     }
 
-    /// Those that a scenario asks for. Its profile is not read yet: see [`Plan::expand_profiles`].
+    /// Those that a scenario asks for. Its profile is not read yet: see [`Plan::expand_profiles`](crate::plan::Plan::expand_profiles).
     pub(crate) fn asked(profile: Option<&String>, setting: &BTreeMap<String, String>) -> Self {
         Self {
             profile: profile.filter(|name| *name != NO_PROFILE).cloned(),
@@ -53,7 +52,7 @@ impl HostSettings {
     }
 
     /// Adds what the profile sets; what was asked for by its key stays.
-    fn expand(&mut self, profile: &ProfileSettings) {
+    pub(crate) fn expand(&mut self, profile: &ProfileSettings) {
         for (key, value) in &profile.setting {
             if !self.setting.contains_key(key) {
                 self.setting.insert(key.clone(), value.clone());
@@ -62,32 +61,6 @@ impl HostSettings {
                 }
             }
         }
-    }
-}
-
-impl Plan {
-    /// Puts the settings of profiles into the points that name one. `read` reads a profile by its name or path.
-    ///
-    /// # Errors
-    /// The first profile that cannot be read.
-    pub fn expand_profiles<E>(
-        &mut self,
-        mut read: impl FnMut(&str) -> Result<ProfileSettings, E>,
-    ) -> Result<(), E> {
-        let mut known: BTreeMap<String, ProfileSettings> = BTreeMap::new();
-        for Point { host, .. } in &mut self.points {
-            let Some(name) = host.profile.clone() else { continue };
-            if !known.contains_key(&name) {
-                known.insert(name.clone(), read(&name)?);
-            }
-            host.expand(&known[&name]);
-        }
-        Ok(())
-    }
-
-    /// Whether any point sets something on the host.
-    pub fn sets_host(&self) -> bool {
-        self.points.iter().any(|point| !point.host.is_empty())
     }
 }
 

@@ -1,40 +1,9 @@
-//! What a scenario's guests and loads need of their image: programs, by the packages of Debian that have them.
+//! Which programs a scenario's guests and loads need of their image.
 
 use crate::{
-    scenario::{Role, Scenario},
-    workload::{BrokerService, StoreDatabase},
+    program::{JAVA, MARIADB, NGINX, PHP, PHP_MYSQL, POSTGRESQL, Program, RABBITMQ},
+    scenario::{BrokerService, Role, Scenario},
 };
-
-/// A program that a guest runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Program {
-    /// Its name.
-    pub name: &'static str,
-    /// Packages, of which any has it.
-    pub packages: &'static [&'static str],
-}
-
-/// The web server.
-pub const NGINX: Program = Program {
-    name: "nginx",
-    packages: &["nginx-light", "nginx", "nginx-core", "nginx-full", "nginx-extras"],
-};
-/// What makes dynamic pages.
-pub const PHP: Program = Program { name: "PHP", packages: &["php8.2-fpm"] };
-/// What PHP asks MariaDB with.
-pub const PHP_MYSQL: Program = Program { name: "PHP's MySQL functions", packages: &["php8.2-mysql"] };
-/// The disk load.
-pub const FIO: Program = Program { name: "fio", packages: &["fio"] };
-/// The load of databases that is Debian's.
-pub const SYSBENCH: Program = Program { name: "sysbench", packages: &["sysbench"] };
-/// A database.
-pub const MARIADB: Program = Program { name: "MariaDB", packages: &["mariadb-server"] };
-/// A database.
-pub const POSTGRESQL: Program =
-    Program { name: "PostgreSQL", packages: &["postgresql", "postgresql-15", "postgresql-17"] };
-const RABBITMQ: Program = Program { name: "RabbitMQ", packages: &["rabbitmq-server"] };
-const JAVA: Program =
-    Program { name: "Java, for Qpid Broker-J,", packages: &["openjdk-17-jre-headless", "openjdk-17-jre"] };
 
 /// What a guest needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,16 +44,6 @@ fn of_service(role: Role, broker: BrokerService, has_no_load: bool) -> Option<Pr
         (Role::Broker, BrokerService::QpidBrokerJ) => Some(JAVA),
         (Role::Broker, BrokerService::Reference)
         | (Role::Idle | Role::Disk | Role::Compute | Role::Client | Role::Backend | Role::Program, _) => None,
-    }
-}
-
-impl StoreDatabase {
-    /// The server.
-    pub const fn program(self) -> Program {
-        match self {
-            Self::Mariadb => MARIADB,
-            Self::Postgresql => POSTGRESQL,
-        }
     }
 }
 

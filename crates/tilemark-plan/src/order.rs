@@ -3,7 +3,7 @@
 
 use crate::{
     plan::{Pass, Point},
-    screening::{self, Screened},
+    screening::Screened,
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// advantage of the first place, would add to what is measured.
 pub fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
     if points.iter().any(|point| matches!(point.screened, Some(Screened::Row { .. }))) {
-        return screening::passes(points, seed);
+        return passes_of_screening(points, seed);
     }
     let mut random = StdRng::seed_from_u64(seed);
     let blocks = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
@@ -35,6 +35,32 @@ pub fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
         }));
     }
     passes
+}
+
+/// The order of a screening: in each block every row once, in random order, with its mirror image right before or after it, each first in half
+/// of the blocks and rows, give or take one.
+fn passes_of_screening(points: &[Point], seed: u64) -> Vec<Pass> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let pairs: Vec<&[Point]> = points.chunk_by(|one, next| group(one) == group(next)).collect();
+    let blocks = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
+    let mut mirror_first = balanced(blocks * pairs.len() as u32, &mut random).into_iter();
+    let mut passes = Vec::new();
+    for block in 1..=blocks {
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.shuffle(&mut random);
+        for place in order {
+            let mut pair: Vec<&Point> = pairs[place].iter().collect();
+            if mirror_first.next() == Some(true) {
+                pair.reverse();
+            }
+            passes.extend(pair.into_iter().map(|point| Pass { block, point: point.index, repeat: block }));
+        }
+    }
+    passes
+}
+
+fn group(point: &Point) -> Option<u32> {
+    point.screened.as_ref().map(Screened::group)
 }
 
 /// Points that are compared with each other, with which of two comes first in each block.
@@ -64,7 +90,7 @@ fn steps(points: &[Point], blocks: u32, random: &mut StdRng) -> Vec<Step> {
 }
 
 /// As many of yes as of no, give or take one, in random order.
-pub(crate) fn balanced(count: u32, random: &mut StdRng) -> Vec<bool> {
+fn balanced(count: u32, random: &mut StdRng) -> Vec<bool> {
     let mut alternating: Vec<bool> = (0..count).map(|place| place % 2 == 0).collect();
     // Which of the two is the odd one is drawn as well.
     let mut flip = [false, true];

@@ -1,7 +1,7 @@
 //! The user's own bridge: a run's guests have addresses of its network, so that machines outside reach them.
 
 use crate::JsonSchema;
-use crate::plan::{MacAddress, Plan};
+use crate::network::MacAddress;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -56,19 +56,5 @@ impl OwnBridge {
     /// What a guest needs to know of it.
     pub fn guest_network(&self) -> GuestNetwork {
         GuestNetwork { prefix: self.prefix, host: self.first }
-    }
-}
-
-impl Plan {
-    /// Ends the range at the last address that some point, or a search, can need: no other one is asked for or answered for.
-    pub fn keep_needed_addresses(&mut self) {
-        let points = self.points.iter().map(|point| point.guests.len() as u32);
-        let searched = self.search.as_ref().map(|search| {
-            search.limit.saturating_mul(u32::try_from(self.scenario.guest.len()).unwrap_or(u32::MAX))
-        });
-        let guests = points.chain(searched).max().unwrap_or(0);
-        if let Some(own) = &mut self.host.own_bridge {
-            own.keep_addresses_of(guests);
-        }
     }
 }

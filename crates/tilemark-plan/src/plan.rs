@@ -4,21 +4,22 @@ use crate::JsonSchema;
 pub use crate::{
     backend::{Backend, Costs},
     facts::{AcceleratorVerdict, Hardware},
+    network::{BRIDGE_ADDRESS, GUESTS_MAX, MacAddress, NETWORK_PREFIX, guest_address},
 };
 use crate::{
-    host_settings::HostSettings,
+    host_settings::{HostSettings, ProfileSettings},
     interference::Together,
+    left_out::is_default,
     own_bridge::{GuestNetwork, OwnBridge},
     own_disk::OwnDisk,
-    parse::GUESTS_MAX,
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{
-        Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, Load, LoopKind, Measure, Net, QemuWishes, Role,
-        Scenario, is_default,
+        Arrival, BrokerService, Disk, DiskAio, DiskCache, DiskMedium, Gate, Load, LoopKind, Measure, Net,
+        QemuWishes, Role, Scenario,
     },
     screening::{Screened, Screening},
     services::ServicePlan,
-    workload::{At, BrokerService, InFlight, Place, Work},
+    workload::{At, InFlight, Place, Work},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
@@ -137,6 +138,42 @@ impl Plan {
     pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
         let points = self.points.iter_mut().flat_map(|point| &mut point.loads).map(|load| &mut load.work);
         self.scenario.load.iter_mut().map(|load| &mut load.work).chain(points)
+    }
+
+    /// Puts the settings of profiles into the points that name one. `read` reads a profile by its name or path.
+    ///
+    /// # Errors
+    /// The first profile that cannot be read.
+    pub fn expand_profiles<E>(
+        &mut self,
+        mut read: impl FnMut(&str) -> Result<ProfileSettings, E>,
+    ) -> Result<(), E> {
+        let mut known: BTreeMap<String, ProfileSettings> = BTreeMap::new();
+        for Point { host, .. } in &mut self.points {
+            let Some(name) = host.profile.clone() else { continue };
+            if !known.contains_key(&name) {
+                known.insert(name.clone(), read(&name)?);
+            }
+            host.expand(&known[&name]);
+        }
+        Ok(())
+    }
+
+    /// Whether any point sets something on the host.
+    pub fn sets_host(&self) -> bool {
+        self.points.iter().any(|point| !point.host.is_empty())
+    }
+
+    /// Ends the range at the last address that some point, or a search, can need: no other one is asked for or answered for.
+    pub fn keep_needed_addresses(&mut self) {
+        let points = self.points.iter().map(|point| point.guests.len() as u32);
+        let searched = self.search.as_ref().map(|search| {
+            search.limit.saturating_mul(u32::try_from(self.scenario.guest.len()).unwrap_or(u32::MAX))
+        });
+        let guests = points.chain(searched).max().unwrap_or(0);
+        if let Some(own) = &mut self.host.own_bridge {
+            own.keep_addresses_of(guests);
+        }
     }
 
     /// Processors that are kept awake while it is carried out: those that an open loop has for itself. Waking late would
@@ -376,41 +413,6 @@ impl From<&Disk> for DiskPlan {
         Self { cache: disk.cache, aio, iothread: disk.iothread, ..Self::new(disk.size, disk.on) }
     }
 }
-
-/// A hardware address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct MacAddress(pub [u8; 6]);
-
-impl MacAddress {
-    /// 52:54:00, the prefix that QEMU's guests have, then 24 bits of the guest's index.
-    pub const fn of_guest(index: u32) -> Self {
-        let [_, high, middle, low] = index.to_be_bytes();
-        Self([0x52, 0x54, 0x00, high, middle, low])
-    }
-}
-
-impl std::fmt::Display for MacAddress {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [a, b, c, d, e, f] = self.0;
-        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-    }
-}
-
-impl std::fmt::Debug for MacAddress {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, formatter)
-    }
-}
-
-/// The address of guest `index` in the run network: 10.77.0.0 + 256 + index.
-pub fn guest_address(index: u32) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 1, 0)) + index)
-}
-
-/// The host's end of the run network.
-pub const BRIDGE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// Bits of the run network's prefix.
-pub const NETWORK_PREFIX: u8 = 16;
 
 /// One load on one guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

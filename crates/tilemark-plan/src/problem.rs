@@ -18,6 +18,9 @@ impl Problem {
     }
 }
 
+/// Takes a message and a remedy.
+pub type Say<'a> = dyn FnMut(String, &str) + 'a;
+
 /// Everything that is wrong; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);

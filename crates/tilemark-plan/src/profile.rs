@@ -2,7 +2,7 @@
 
 use crate::{
     builtin::Builtin,
-    check_limits::check_text,
+    check::text::check_text,
     parse::not_toml,
     problem::{Problem, Problems},
 };

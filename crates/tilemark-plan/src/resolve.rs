@@ -15,56 +15,22 @@ use crate::{
     },
     problem::{Problem, Problems},
     qemu_keys,
-    scenario::{Guest, ImageWish, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
+    scenario::{BrokerService, Guest, ImageWish, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
     screening::{self, SETTINGS_MAX, Screened, Screening},
     seed::mixed,
     vary,
-    workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tilemark_units::{Bytes, Span, counted};
 
-pub use crate::order::passes;
+pub use crate::{
+    order::passes,
+    request::{HOST_PRESET, Request, Sides},
+};
 
 /// The image of guests whose broker is not our own, which is in the agent.
 const BROKERS_IMAGE: &str = "brokers";
-
-/// What was asked for besides the scenario itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// Preset to apply.
-    pub preset: Option<String>,
-    /// `--set` values by dotted key.
-    pub settings: BTreeMap<String, String>,
-    /// The backend, then its twin if there is one.
-    pub backends: Vec<Backend>,
-    /// Tile counts instead of the ladder's.
-    pub tiles: Option<Vec<u32>>,
-    /// Settings of two sides.
-    pub sides: Option<Sides>,
-    /// Search for the largest tile count that holds.
-    pub search: bool,
-    /// Each role of the tile alone and beside every other one, in place of a ladder.
-    pub interference: bool,
-    /// Settings of the host that are screened, in place of a ladder.
-    pub screening: Option<Screening>,
-    /// End within this.
-    pub within: Option<Span>,
-    /// One tile more on this backend, once, to show whether its guests work.
-    pub demonstrate: Option<Backend>,
-    /// Seeds order, schedules and choices.
-    pub seed: u64,
-}
-
-/// Settings of two sides, by dotted key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sides {
-    /// Of the first.
-    pub a: BTreeMap<String, String>,
-    /// Of the second.
-    pub b: BTreeMap<String, String>,
-}
 
 /// The scenario with preset, settings and tiles in their places: all that needs no host.
 pub fn as_asked(
@@ -610,8 +576,6 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
     }
 }
 
-/// A preset that every scenario has: its own, or the sizes as they are with a ladder that fits the host.
-pub const HOST_PRESET: &str = "host";
 /// More processors of guests than this for each thread are no sizing any more. A host that holds them is
 /// asked by a search.
 const VCPUS_PER_THREAD_MAX: usize = 64;

@@ -8,11 +8,7 @@
 //! two all that is the same in both cancels out: the level of the host at that time, and what two settings do together (decision 0071).
 
 use crate::JsonSchema;
-use crate::{
-    host_settings::HostSettings,
-    plan::{Pass, Point},
-};
-use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
+use crate::host_settings::HostSettings;
 use serde::{Deserialize, Serialize};
 
 /// The name under which a point's part in a screening is in [`vary`](crate::plan::Point::vary).
@@ -195,32 +191,6 @@ impl Screening {
         }
         points
     }
-}
-
-/// The order of a screening: in each block every row once, in random order, with its mirror image right before or after it, each first in half
-/// of the blocks and rows, give or take one.
-pub(crate) fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let pairs: Vec<&[Point]> = points.chunk_by(|one, next| group(one) == group(next)).collect();
-    let blocks = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
-    let mut mirror_first = crate::order::balanced(blocks * pairs.len() as u32, &mut random).into_iter();
-    let mut passes = Vec::new();
-    for block in 1..=blocks {
-        let mut order: Vec<usize> = (0..pairs.len()).collect();
-        order.shuffle(&mut random);
-        for place in order {
-            let mut pair: Vec<&Point> = pairs[place].iter().collect();
-            if mirror_first.next() == Some(true) {
-                pair.reverse();
-            }
-            passes.extend(pair.into_iter().map(|point| Pass { block, point: point.index, repeat: block }));
-        }
-    }
-    passes
-}
-
-fn group(point: &Point) -> Option<u32> {
-    point.screened.as_ref().map(Screened::group)
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn of_disk(guest: &str, path: &str) -> HostUse {
 
 /// The program of a command on the host, and the files that a command brings along.
 fn of_command(load: &str, work: &Work) -> Vec<HostUse> {
-    let Some(command) = work.facts().command() else { return Vec::new() };
+    let Some(command) = work.command() else { return Vec::new() };
     let (run, files) = (json!(command.run), json!(command.files));
     let found = |key, value: Value, kind| HostUse {
         key: format!("load.{load}.command.{key}"),

@@ -368,8 +368,7 @@ mod tests {
     use tilemark_plan::{
         own_disk::OwnDisk,
         place::{GuestPlace, HugePageSize},
-        scenario::{DiskAio, Net},
-        workload::BrokerService,
+        scenario::{BrokerService, DiskAio, Net},
     };
     use tilemark_units::Span;
 

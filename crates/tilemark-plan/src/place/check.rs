@@ -1,69 +1,19 @@
-//! What a placement cannot be, named with what to do: first without a host, then on one.
+//! What a placement cannot be on a host, named with what to do.
 
 use super::{
-    HugePageSize, PlaceRule, Topology,
     rules::usable,
     settings::{newly_reserved, no_processor_left, topology_with},
-    target::Target,
+    topology::Topology,
     words::ranges,
 };
 use crate::{
     expect,
     plan::{Backend, GuestPlan, HostSummary, Plan, Point, Processors},
     problem::{Problem, Problems},
-    scenario::{Guest, Scenario, Start},
-    workload::Say,
+    scenario::{Scenario, Start, place::HugePageSize, target::Target},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::{Bytes, counted, matches_glob};
-
-/// Entries of a map: as many as guests of a tile.
-const MAP_MAX: usize = 100;
-
-/// Reports wishes that no host could keep.
-pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
-    let place = &scenario.place;
-    if let (PlaceRule::None | PlaceRule::PerNode, Some(_)) = (place.guests, place.siblings) {
-        let rule = place.guests.name();
-        say(
-            format!("`place.siblings` does nothing with `place.guests = \"{rule}\"`"),
-            "leave it out, or write `place.guests = \"spread\"`, `\"pack\"` or `\"pairs\"`",
-        );
-    }
-    if place.map.len() > MAP_MAX {
-        say(
-            format!("`place.map` has {} entries", place.map.len()),
-            "write 100 at most: a `*` matches any text",
-        );
-    }
-    for (pattern, target) in &place.map {
-        if let Err(wrong) = Target::parse(target) {
-            say(
-                format!("`place.map`: {pattern:?}: {wrong}"),
-                "write `\"node:0\"` or `\"cpus:2-3\"`, with the numbers of this host's nodes or processors",
-            );
-        }
-    }
-    for guest in &scenario.guest {
-        check_pages(guest, say);
-    }
-}
-
-/// Whether a guest's memory is a whole number of huge pages.
-fn check_pages(guest: &Guest, say: &mut Say<'_>) {
-    let Some(pages) = guest.hugepages else { return };
-    if !guest.memory.get().is_multiple_of(pages.bytes().get()) {
-        say(
-            format!(
-                "guest `{}` has {} of memory, which is not a whole number of pages of {}",
-                guest.name,
-                guest.memory,
-                pages.name()
-            ),
-            &format!("write a `memory` that is a multiple of {}", pages.name()),
-        );
-    }
-}
 
 /// What this host cannot do of the placement of these points, which are of one scenario or of a part of it. `largest` is the most tiles that there may be.
 pub(crate) fn check_host(

@@ -1,10 +1,16 @@
 //! Sides and values that differ in placement only must place some guest differently on this host.
 
-use super::{GuestPlace, HugePageSize, PlaceWishes, VirtualNode, words::rule_name};
+use super::{
+    guest_place::{GuestPlace, VirtualNode},
+    words::rule_name,
+};
 use crate::{
     plan::{GuestPlan, HostSummary, Point},
     problem::Problem,
-    scenario::Scenario,
+    scenario::{
+        Scenario,
+        place::{HugePageSize, PlaceWishes},
+    },
 };
 use std::collections::BTreeMap;
 use tilemark_units::counted;

@@ -1,6 +1,13 @@
 //! The rules: which node a guest gets, and which processors of it.
 
-use super::{GuestPlace, PlaceRule, PlaceWishes, Siblings, Topology, VirtualNode, target::Target};
+use super::{
+    guest_place::{GuestPlace, VirtualNode},
+    topology::{HostNode, Topology},
+};
+use crate::scenario::{
+    place::{PlaceRule, PlaceWishes, Siblings},
+    target::Target,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::Bytes;
 
@@ -54,7 +61,7 @@ impl Placer {
         let parts: Vec<Part> = if topology.nodes.is_empty() {
             vec![part(None, guests, None)]
         } else {
-            let node = |node: &super::HostNode| part(Some(node.id), &node.threads, node.memory.map(usable));
+            let node = |node: &HostNode| part(Some(node.id), &node.threads, node.memory.map(usable));
             topology.nodes.iter().map(node).filter(|part| !part.order.is_empty()).collect()
         };
         Self { rule: wishes.guests, parts, users: BTreeMap::new(), of_twins: BTreeMap::new() }

@@ -1,10 +1,14 @@
 //! What a point's own settings of the host change for its guests: huge pages that it reserves, processors that it takes away.
 
-use super::{FreeHugePages, HostNode, Topology, target::Target, words::ranges};
+use super::{
+    topology::{FreeHugePages, HostNode, Topology},
+    words::ranges,
+};
 use crate::{
     host_settings::HostSettings,
     plan::{HostSummary, Point, Processors},
     problem::Problem,
+    scenario::target::Target,
 };
 use tilemark_units::Bytes;
 

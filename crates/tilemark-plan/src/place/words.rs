@@ -1,7 +1,10 @@
 //! Placement in words.
 
-use super::{GuestPlace, HugePageSize, PlaceRule, PlaceWishes};
-use crate::plan::{GuestPlan, Plan, Point};
+use super::guest_place::GuestPlace;
+use crate::{
+    plan::{GuestPlan, Plan, Point},
+    scenario::place::{HugePageSize, PlaceRule, PlaceWishes},
+};
 use std::collections::BTreeMap;
 use tilemark_units::counted;
 

@@ -1,9 +1,13 @@
 //! `command`: a program of the user's own.
 
-use super::{Alone, At, Facts, InFlight, Place, Say, check_whole_warmup};
+use super::{
+    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
+    whole_seconds::check_whole_warmup,
+};
 use crate::JsonSchema;
-use crate::image_needs::{FIO, Program, SYSBENCH};
-use crate::scenario::{Guest, Load, Measure, Role};
+use crate::problem::Say;
+use crate::program::{FIO, Program, SYSBENCH};
+use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
@@ -244,8 +248,8 @@ impl Facts for CommandParameters {
         true
     }
 
-    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
-        let name = &load.name;
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+        let name = load.name;
         self.check_run(name, say);
         self.check_patterns(name, say);
         self.check_files(name, say);
@@ -290,10 +294,6 @@ impl Facts for CommandParameters {
         let is_brought = self.files.contains_key(self.program()) || self.from == CommandFrom::Host;
         let known = [SYSBENCH, FIO].into_iter().filter(|known| known.name == self.program() && !is_brought);
         known.collect()
-    }
-
-    fn command(&self) -> Option<&CommandParameters> {
-        Some(self)
     }
 
     fn texts_mut(&mut self) -> Vec<&mut String> {

@@ -1,8 +1,9 @@
 //! Databases of guests: what they are and how much room they need.
 
-use super::Say;
 use crate::JsonSchema;
-use crate::scenario::{Disk, Guest, Load};
+use crate::problem::Say;
+use crate::program::{MARIADB, POSTGRESQL, Program};
+use crate::scenario::{disk::Disk, guest::Guest};
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 
@@ -29,6 +30,14 @@ impl StoreDatabase {
         match self {
             Self::Mariadb => "mariadb",
             Self::Postgresql => "postgresql",
+        }
+    }
+
+    /// The server.
+    pub const fn program(self) -> Program {
+        match self {
+            Self::Mariadb => MARIADB,
+            Self::Postgresql => POSTGRESQL,
         }
     }
 }
@@ -70,8 +79,8 @@ const ROOM_FOR_FILE_SYSTEM: Bytes = Bytes::from_mib(64);
 
 /// What a load wants of its database's disk.
 pub(super) struct Data<'a> {
-    /// The load.
-    pub(super) load: &'a Load,
+    /// The load's name.
+    pub(super) load: &'a str,
     /// Bytes of its rows as CSV.
     pub(super) size: Bytes,
     /// The key of its parameters that says how many.
@@ -103,7 +112,7 @@ pub(super) fn check_database_fits(
 fn check_memory_fits(data: &Data<'_>, guest: &Guest, say: &mut Say<'_>) {
     let needed = Bytes::new(data.size.get().saturating_mul(FILES_FOR_DATA));
     if guest.from.is_none() && needed.get() > guest.memory.get() / 2 {
-        let (load, guest_name, memory) = (&data.load.name, &guest.name, guest.memory);
+        let (load, guest_name, memory) = (data.load, &guest.name, guest.memory);
         let message = format!(
             "load `{load}` has {} MB of data, and guest `{guest_name}` has no disk and {memory} of memory: the database's files are about {}, \
              and half of the memory is theirs at most",
@@ -116,7 +125,7 @@ fn check_memory_fits(data: &Data<'_>, guest: &Guest, say: &mut Say<'_>) {
 
 fn check_data_fits(data: &Data<'_>, guest: &Guest, (disk, needed): (&Disk, Bytes), say: &mut Say<'_>) {
     if disk.size < needed {
-        let (load, guest) = (&data.load.name, &guest.name);
+        let (load, guest) = (data.load, &guest.name);
         let message = format!(
             "load `{load}` has {} MB of data, and the first disk of guest `{guest}` has {}: the database needs about {}",
             data.size.get() / 1_000_000,
@@ -150,4 +159,16 @@ fn room_for_log(database: StoreDatabase, memory: Bytes) -> Bytes {
         StoreDatabase::Postgresql => Bytes::new(2 * log.get()),
     };
     most + ROOM_FOR_FILE_SYSTEM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_scenarios_write_them() {
+        for durability in [StoreDurability::Full, StoreDurability::Relaxed] {
+            assert_eq!(serde_json::to_value(durability).unwrap(), durability.name());
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! `disk`: requests to the guest's data disks.
 
-use super::{Alone, At, Facts, InFlight, Place, Say};
+use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::image_needs::{FIO, Program};
-use crate::scenario::{Guest, Load, LoopKind, Measure, Role};
+use crate::problem::Say;
+use crate::program::{FIO, Program};
+use crate::scenario::{guest::Guest, measure::Measure, role::Role, timing::LoopKind};
 use serde::{Deserialize, Serialize};
 use tilemark_units::{Bytes, Fraction};
 
@@ -40,7 +41,7 @@ impl Default for DiskParameters {
 
 impl DiskParameters {
     /// fio takes the share of reads as a whole number of hundredths (`rwmixread`).
-    fn check_share(&self, load: &Load, say: &mut Say<'_>) {
+    fn check_share(&self, load: &LoadKeys<'_>, say: &mut Say<'_>) {
         /// What the number of a share in binary lies beside it.
         const ROUNDING: f64 = 1e-9;
         let hundredths = self.reads.get() * 100.0;
@@ -48,7 +49,7 @@ impl DiskParameters {
         if !is_flat_out || (hundredths - hundredths.round()).abs() < ROUNDING {
             return;
         }
-        let (name, reads, near) = (&load.name, self.reads, hundredths.round().clamp(1.0, 99.0));
+        let (name, reads, near) = (load.name, self.reads, hundredths.round().clamp(1.0, 99.0));
         say(
             format!(
                 "load `{name}` has `reads = \"{reads}\"`, and flat out fio mixes reads and writes by whole per cents"
@@ -83,8 +84,8 @@ impl Facts for DiskParameters {
         !self.saturate
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
-        let name = &load.name;
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let name = load.name;
         let disks = guest.disk.len();
         if disks == 0 {
             let message = format!("load `{name}` works on disks and guest `{}` has none", guest.name);

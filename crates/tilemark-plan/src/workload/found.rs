@@ -1,6 +1,6 @@
 //! What a load found beside what every load counts: it travels from the load and is part of a repeat's summary.
 
-use super::{Better, JobKind};
+use super::{command::Better, jobs::JobKind};
 use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

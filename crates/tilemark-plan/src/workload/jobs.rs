@@ -1,8 +1,9 @@
 //! `jobs`: a mix of small jobs that users run inside the guest, flat out or at a rate.
 
-use super::{Alone, At, Facts, InFlight, Place, Say};
+use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::scenario::{Guest, Load, Measure, Role};
+use crate::problem::Say;
+use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
@@ -350,8 +351,8 @@ impl Facts for JobsParameters {
         0
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
-        let (name, &Self { users, scale, .. }) = (&load.name, self);
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let (name, &Self { users, scale, .. }) = (load.name, self);
         for (what, count, most) in [("users", users, USERS_MAX), ("scale", scale, SCALE_MAX)] {
             if !(1..=most).contains(&count) {
                 say(format!("load `{name}` has `{what} = {count}`"), &format!("use 1 to {most}"));
@@ -384,10 +385,6 @@ impl Facts for JobsParameters {
 
     fn alone_on(&self) -> Option<Alone> {
         Some(Alone::Inside)
-    }
-
-    fn jobs(&self) -> Option<&JobsParameters> {
-        Some(self)
     }
 
     fn memory(&self) -> Bytes {

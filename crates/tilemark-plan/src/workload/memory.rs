@@ -1,8 +1,9 @@
 //! `memory`: blocks of memory copied inside the guest.
 
-use super::{Alone, At, Facts, InFlight, Place, Say};
+use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::scenario::{Guest, Load, Measure, Role};
+use crate::problem::Say;
+use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 
@@ -50,8 +51,8 @@ impl Facts for MemoryParameters {
         0
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
-        let (name, &Self { array, block, threads }) = (&load.name, self);
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let (name, &Self { array, block, threads }) = (load.name, self);
         if block < PAGE || !block.get().is_multiple_of(PAGE.get()) || block > array {
             let message = format!("load `{name}` has a `block` of {block} in an `array` of {array}");
             say(message, "use a block of whole pages of 4KiB, at most as large as the array");

@@ -1,8 +1,15 @@
 //! `messaging`: messages through an AMQP broker.
 
-use super::{At, Facts, InFlight, Place, Say};
+use super::facts::{At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use crate::problem::Say;
+use crate::scenario::{
+    broker::BrokerService,
+    guest::Guest,
+    measure::Measure,
+    role::Role,
+    timing::{Arrival, LoopKind},
+};
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 
@@ -12,24 +19,9 @@ const STAMP: Bytes = Bytes::new(16);
 const SIZE_MAX: Bytes = Bytes::from_mib(16);
 /// Each publisher and subscriber is a thread with a connection.
 const THREADS_MAX: u32 = 4096;
-/// RabbitMQ's runtime and Broker-J's Java need this beside their messages.
-const FOREIGN_MEMORY: Bytes = Bytes::from_mib(512);
 
 /// Frames for a message, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
-
-/// Which broker runs in a guest with role `broker`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BrokerService {
-    /// The reference broker, in the agent: so small that a run measures the host.
-    #[default]
-    Reference,
-    /// RabbitMQ as Debian ships it.
-    Rabbitmq,
-    /// Apache Qpid Broker-J from Maven Central, by version and hash, with its memory store.
-    QpidBrokerJ,
-}
 
 /// For role `broker`: messages over AMQP 0-9-1. Every message carries a stamp; one that is lost, doubled, out of order or
 /// damaged is an error. User and password are made for each run and are in no output, record, argument or environment.
@@ -91,17 +83,6 @@ pub enum MessagingMode {
     Fanout,
     /// Every subscriber of a topic gets each of its messages; `queues` is the number of topics.
     Topic,
-}
-
-impl BrokerService {
-    /// The name as a scenario writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reference => "reference",
-            Self::Rabbitmq => "rabbitmq",
-            Self::QpidBrokerJ => "qpid-broker-j",
-        }
-    }
 }
 
 impl Default for MessagingParameters {
@@ -166,7 +147,7 @@ impl Facts for MessagingParameters {
         false
     }
 
-    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         check(self, load, guest, measure, say);
     }
 
@@ -188,8 +169,14 @@ impl Facts for MessagingParameters {
     }
 }
 
-fn check(messaging: &MessagingParameters, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
-    let name = &load.name;
+fn check(
+    messaging: &MessagingParameters,
+    load: &LoadKeys<'_>,
+    guest: &Guest,
+    measure: &Measure,
+    say: &mut Say<'_>,
+) {
+    let name = load.name;
     if messaging.size < STAMP || messaging.size > SIZE_MAX {
         let remedy =
             "write 16B to 16MiB: a message carries run, publisher, sequence number and check in 16 bytes";
@@ -234,8 +221,8 @@ fn check(messaging: &MessagingParameters, load: &Load, guest: &Guest, measure: &
     check_broker(guest, messaging, say);
 }
 
-fn check_schedule(load: &Load, say: &mut Say<'_>) {
-    let name = &load.name;
+fn check_schedule(load: &LoadKeys<'_>, say: &mut Say<'_>) {
+    let name = load.name;
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Closed || rate < 1.0 || rate.fract() != 0.0 {
         let remedy = "write `rate = \"1000/s\"`: a whole number of messages a second";
@@ -265,17 +252,6 @@ fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut Say<'_>
             format!("load `{name}` measures latency, which knows no `{setting}`"),
             "leave it out, or measure throughput only: where a scenario varies `measure`, write `vary.measure.values = [\"throughput\"]`",
         );
-    }
-}
-
-/// Says of a guest that it is too small for its broker, loaded or not.
-pub(crate) fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
-    let is_foreign = guest.serves(Role::Broker) && guest.broker != BrokerService::Reference;
-    if is_foreign && guest.memory < FOREIGN_MEMORY {
-        let Guest { name, memory, broker, .. } = guest;
-        let remedy = format!("write `--set guest.{name}.memory=1GiB`; {FOREIGN_MEMORY} is the least");
-        let broker = broker.name();
-        say(format!("guest `{name}` has {memory} of memory, and {broker} needs {FOREIGN_MEMORY}"), &remedy);
     }
 }
 

@@ -1,9 +1,10 @@
 //! `sessions`: users who go from page to page of a site, each with a session of its own.
 
-use super::{At, Facts, InFlight, Place, Say};
+use super::facts::{At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::image_needs::{PHP, Program};
-use crate::scenario::{Guest, Load, Measure, Role};
+use crate::problem::Say;
+use crate::program::{PHP, Program};
+use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -353,8 +354,8 @@ impl Facts for SessionsParameters {
         self.users.saturating_mul(self.parallel)
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
-        let name = &load.name;
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let name = load.name;
         for (what, count, most) in
             [("users", self.users, USERS_MAX), ("parallel", self.parallel, PARALLEL_MAX)]
         {

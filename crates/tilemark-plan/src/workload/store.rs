@@ -1,12 +1,18 @@
 //! `store`: an online store's customers.
 
 use super::{
-    Alone, At, Facts, InFlight, Place, Say, StoreDatabase, StoreDurability,
-    database::{CLIENTS_MAX, Data, FRAMES_EACH, check_database_fits},
+    database::{CLIENTS_MAX, Data, FRAMES_EACH, StoreDatabase, StoreDurability, check_database_fits},
+    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
 };
 use crate::JsonSchema;
-use crate::image_needs::Program;
-use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use crate::problem::Say;
+use crate::program::Program;
+use crate::scenario::{
+    guest::Guest,
+    measure::Measure,
+    role::Role,
+    timing::{Arrival, LoopKind},
+};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use tilemark_units::{Bytes, Span};
@@ -89,8 +95,8 @@ impl Facts for StoreParameters {
         self.clients
     }
 
-    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
-        let name = &load.name;
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+        let name = load.name;
         if !(1..=CLIENTS_MAX).contains(&self.clients) {
             say(format!("load `{name}` has {} clients", self.clients), "use 1 to 1000");
         }
@@ -125,7 +131,7 @@ impl Facts for StoreParameters {
                 say(message, "write whole seconds up to `measure.length`, or leave it out");
             }
         }
-        let data = Data { load, size: self.data, key: "data" };
+        let data = Data { load: name, size: self.data, key: "data" };
         check_database_fits(self.database, &data, guest, say);
     }
 
@@ -135,10 +141,6 @@ impl Facts for StoreParameters {
 
     fn shapes_service(&self) -> bool {
         true
-    }
-
-    fn store(&self) -> Option<&StoreParameters> {
-        Some(self)
     }
 
     /// One guest alone served 2,730 orders a minute.

@@ -1,12 +1,19 @@
 //! `sysbench`: Debian's sysbench inside a database guest.
 
 use super::{
-    Alone, At, Facts, InFlight, Place, Say, StoreDatabase, check_whole_warmup,
-    database::{CLIENTS_MAX, Data, check_database_fits},
+    database::{CLIENTS_MAX, Data, StoreDatabase, check_database_fits},
+    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
+    whole_seconds::check_whole_warmup,
 };
 use crate::JsonSchema;
-use crate::image_needs::{MARIADB, Program, SYSBENCH};
-use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use crate::problem::Say;
+use crate::program::{MARIADB, Program, SYSBENCH};
+use crate::scenario::{
+    guest::Guest,
+    measure::Measure,
+    role::Role,
+    timing::{Arrival, LoopKind},
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tilemark_units::Bytes;
@@ -71,8 +78,8 @@ impl Facts for SysbenchParameters {
         0
     }
 
-    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
-        let name = &load.name;
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+        let name = load.name;
         let SysbenchParameters { tables, rows, threads } = *self;
         for (what, count, most) in
             [("threads", threads, CLIENTS_MAX), ("tables", tables, 1_000), ("rows", rows, 1_000_000_000)]
@@ -91,7 +98,7 @@ impl Facts for SysbenchParameters {
             );
         }
         check_whole_warmup(name, "sysbench", measure, say);
-        let data = Data { load, size: self.bytes(), key: "rows" };
+        let data = Data { load: name, size: self.bytes(), key: "rows" };
         check_database_fits(StoreDatabase::Mariadb, &data, guest, say);
     }
 

@@ -1,11 +1,14 @@
 //! `web`: requests to a web server: for files of our own service, or for pages of a server of the user's own.
 
-use super::{At, Facts, InFlight, Place, Say, web_check};
+use super::{
+    facts::{At, Facts, InFlight, LoadKeys, Place},
+    web_check,
+};
 use crate::JsonSchema;
 use crate::{
-    problem::Problem,
+    problem::{Problem, Say},
     said::in_our_words,
-    scenario::{Guest, Load, Measure, Role},
+    scenario::{guest::Guest, measure::Measure, role::Role},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -336,9 +339,9 @@ impl Facts for WebParameters {
         InFlight::steady(at.connections.into(), "request")
     }
 
-    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
-        web_check::check(self, &load.name, say);
-        self.check_port(&load.name, guest, say);
+    fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        web_check::check(self, load.name, say);
+        self.check_port(load.name, guest, say);
     }
 
     fn entries(&self) -> u64 {

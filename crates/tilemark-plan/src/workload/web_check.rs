@@ -1,6 +1,7 @@
 //! What a load `web` cannot ask.
 
-use super::{Say, WebParameters, WebRequest};
+use super::web::{WebParameters, WebRequest};
+use crate::problem::Say;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::Bytes;
 

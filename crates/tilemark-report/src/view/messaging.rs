@@ -454,9 +454,9 @@ fn brokers(view: &View) -> String {
     let mut names: Vec<&str> = of_scenario
         .filter(|guest| guest.serves(tilemark_plan::scenario::Role::Broker))
         .map(|guest| match guest.broker {
-            tilemark_plan::workload::BrokerService::Reference => "Tilemark's reference broker",
-            tilemark_plan::workload::BrokerService::Rabbitmq => "RabbitMQ",
-            tilemark_plan::workload::BrokerService::QpidBrokerJ => "Apache Qpid Broker-J",
+            tilemark_plan::scenario::BrokerService::Reference => "Tilemark's reference broker",
+            tilemark_plan::scenario::BrokerService::Rabbitmq => "RabbitMQ",
+            tilemark_plan::scenario::BrokerService::QpidBrokerJ => "Apache Qpid Broker-J",
         })
         .collect();
     names.dedup();

@@ -195,7 +195,7 @@ fn per_minute(figure: Figure) -> String {
 /// The loads of a point that order at a database.
 fn store_loads<'a>(view: &View<'a>, point: &PointResult) -> impl Iterator<Item = &'a LoadPlan> {
     let plan: Option<&Point> = view.report.plan.points.iter().find(|plan| plan.index == point.index);
-    plan.into_iter().flat_map(|plan| &plan.loads).filter(|load| load.work.facts().store().is_some())
+    plan.into_iter().flat_map(|plan| &plan.loads).filter(|load| load.work.store().is_some())
 }
 
 /// Committed orders a second of all databases, whichever load is the headline. Intervals do not add up: where several

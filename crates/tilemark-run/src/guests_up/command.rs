@@ -29,8 +29,8 @@ use tilemark_guests::{
 };
 use tilemark_plan::{
     facts::AcceleratorVerdict,
-    parse::{Draft, GUESTS_MAX},
-    plan::{Backend, HostSummary, MacAddress, Plan, Point, guest_address},
+    parse::Draft,
+    plan::{Backend, GUESTS_MAX, HostSummary, MacAddress, Plan, Point, guest_address},
     resolve::{Request, resolve},
 };
 use tilemark_record::places::Places;

@@ -6,11 +6,7 @@ use std::path::{Path, PathBuf};
 use tilemark_image::{
     BUILT_IN_NAMES, FileName, FileSource, Image, ImageCache, ImageError, ImageSpec, InCache,
 };
-use tilemark_plan::{
-    builtin::builtin,
-    image_needs::{Program, served_by},
-    plan::shell_word,
-};
+use tilemark_plan::{builtin::builtin, image_needs::served_by, plan::shell_word, program::Program};
 use tilemark_record::places::{Places, Surroundings};
 use tilemark_units::Bytes;
 

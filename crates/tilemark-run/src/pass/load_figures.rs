@@ -300,7 +300,7 @@ impl LoadReports {
 
     /// Databases whose load reported no audit: nobody can say whether what it did was right.
     pub(crate) fn unaudited<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
-        let is_store = |load: &LoadPlan| load.work.facts().store().is_some();
+        let is_store = |load: &LoadPlan| load.work.store().is_some();
         let is_audited =
             |name: &str, guest: &str| self.stores(point, name).iter().any(|store| store.guest == guest);
         point.loads.iter().filter(move |load| is_store(load)).filter_map(move |load| {

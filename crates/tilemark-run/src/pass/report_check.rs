@@ -251,8 +251,8 @@ impl ReportCheck {
 
 impl StreamSoFar {
     fn of(stream: &Stream) -> Self {
-        let facts = stream.work.facts();
-        Self { jobs: facts.jobs().cloned(), command: facts.command().cloned(), ..Self::default() }
+        let (jobs, command) = (stream.work.jobs().cloned(), stream.work.command().cloned());
+        Self { jobs, command, ..Self::default() }
     }
 
     /// Totals are those of the seconds. What was answered around the first and the last of them may be in one of the two only.

@@ -17,7 +17,7 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
     let folder = Path::new(&plan.origin).parent().map(Path::to_owned).unwrap_or_default();
     let mut found: BTreeMap<String, (PathBuf, u64)> = BTreeMap::new();
     for work in plan.works_mut() {
-        let is_sent = work.facts().command().is_some_and(|command| command.from == CommandFrom::Guest);
+        let is_sent = work.command().is_some_and(|command| command.from == CommandFrom::Guest);
         let mut size = 0;
         for path in work.files_mut().into_iter().flat_map(BTreeMap::values_mut) {
             let (absolute, bytes) = match found.get(path) {

@@ -69,7 +69,7 @@ impl Foreign for QpidBrokerJ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_plan::{scenario::Role, workload::BrokerService};
+    use tilemark_plan::scenario::{BrokerService, Role};
     use tilemark_units::Bytes;
 
     #[test]

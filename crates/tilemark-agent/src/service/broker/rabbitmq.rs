@@ -65,7 +65,7 @@ impl Foreign for RabbitMq {
 mod tests {
     use super::*;
     use std::{os::unix::fs::symlink, process::Stdio};
-    use tilemark_plan::{scenario::Role, workload::BrokerService};
+    use tilemark_plan::scenario::{BrokerService, Role};
     use tilemark_units::Bytes;
 
     /// In CI it must be there.

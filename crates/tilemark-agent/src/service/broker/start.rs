@@ -3,7 +3,7 @@
 use super::{foreign, qpid, rabbitmq, reference};
 use crate::{error::AgentError, power::Power, service::started::Started};
 use tilemark_agent_protocol::Service;
-use tilemark_plan::workload::BrokerService;
+use tilemark_plan::scenario::BrokerService;
 
 /// Starts the broker that the service names, for one user, and waits until it answers.
 pub(in crate::service) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {

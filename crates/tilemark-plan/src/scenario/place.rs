@@ -105,18 +105,18 @@ impl PlaceWishes {
     }
 
     /// What the map says of a guest; the first of several patterns, which say the same in a valid scenario.
-    pub(super) fn target_of(&self, guest: &str) -> Option<&str> {
+    pub(crate) fn target_of(&self, guest: &str) -> Option<&str> {
         self.targets_of(guest).next().map(|(_, target)| target)
     }
 
     /// All patterns of the map that a guest's name fits, with what they say.
-    pub(super) fn targets_of(&self, guest: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn targets_of(&self, guest: &str) -> impl Iterator<Item = (&str, &str)> {
         let fits = move |(pattern, _): &(&String, &String)| matches_glob(pattern, guest);
         self.map.iter().filter(fits).map(|(pattern, target)| (pattern.as_str(), target.as_str()))
     }
 
     /// Whether threads of one core are used together.
-    pub(super) fn siblings(&self) -> Siblings {
+    pub(crate) fn siblings(&self) -> Siblings {
         let usual = || if self.guests == PlaceRule::Spread { Siblings::Apart } else { Siblings::Together };
         self.siblings.unwrap_or_else(usual)
     }

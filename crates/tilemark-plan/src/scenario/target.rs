@@ -2,7 +2,7 @@
 
 /// Where a guest of the map is put.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// On the processors and memory of these nodes.
     Nodes(Vec<u32>),
     /// On these processors, and the memory of their nodes.
@@ -14,7 +14,7 @@ const NUMBERS_MAX: usize = 8192;
 
 impl Target {
     /// Reads it. The error says what is wrong with it.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not a valid place of guests");
         let (what, list) = text.split_once(':').ok_or_else(wrong)?;
         let numbers = numbers(list).ok_or_else(wrong)?;
