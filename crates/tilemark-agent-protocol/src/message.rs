@@ -9,7 +9,7 @@ use std::{
 use tilemark_plan::{
     plan::MacAddress,
     scenario::{BrokerService, Ready, Role},
-    workload::{Site, StoreParameters, SysbenchParameters, WebParameters, Work},
+    workload::{Site, StoreParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -144,14 +144,6 @@ impl Service {
     /// The store that its load asks; `None`: it holds nothing.
     pub fn store(&self) -> Option<&StoreParameters> {
         self.holds.as_ref().and_then(|work| work.store())
-    }
-
-    /// The tables of sysbench that its load asks; `None`: it has none.
-    pub fn sysbench(&self) -> Option<&SysbenchParameters> {
-        match &self.holds {
-            Some(Work::Sysbench(parameters)) => Some(parameters),
-            _ => None,
-        }
     }
 
     /// How long a broker that others wrote may take until it serves its user: it starts a runtime of its own first. On a

@@ -27,15 +27,17 @@ pub mod pages;
 pub mod sessions;
 mod start_line;
 pub mod store;
-pub mod sysbench;
+mod sysbench;
 mod tool;
 pub mod web;
 
 pub use error::WorkloadError;
 
 use engine::Engine;
+use std::process::Command;
 use tilemark_agent_protocol::{LoadEvent, LoadJob};
 use tilemark_load::Stop;
+use tilemark_plan::workload::Work;
 
 /// Each workload by its name, with its engine.
 const ENGINES: &[(&str, Engine)] = &[
@@ -49,6 +51,17 @@ const ENGINES: &[(&str, Engine)] = &[
     ("sessions", sessions::run_job),
     ("command", command::run_job),
 ];
+
+/// The program that makes a workload's rows in the empty database `store`, and its name in messages; nothing where the service makes them,
+/// or there are none. It runs on so many processors, and the same seed makes the same rows.
+pub fn fills_database(work: &Work, processors: u32, seed: u64) -> Option<(Command, &'static str)> {
+    match work {
+        Work::Sysbench(parameters) => {
+            Some((sysbench::prepare(parameters, processors, seed), "sysbench prepare"))
+        }
+        _ => None,
+    }
+}
 
 /// Does a job to its end. All engines begin together, so that their schedules, warm-ups and seconds do; `events` may have the load wait
 /// with its `Started`. The last event is `Done` or `Failed`.

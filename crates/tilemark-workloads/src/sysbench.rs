@@ -33,8 +33,10 @@ pub(crate) fn run_job(
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// Makes its tables in the empty database `store`, with so many threads. The same seed makes the same rows.
-pub fn prepare(parameters: &SysbenchParameters, threads: u32, seed: u64) -> Command {
+/// Makes its tables in the empty database `store`, on so many processors. The same seed makes the same rows.
+pub(crate) fn prepare(parameters: &SysbenchParameters, processors: u32, seed: u64) -> Command {
+    // It makes each table with one thread.
+    let threads = processors.clamp(1, parameters.tables.max(1));
     let mut command = sysbench(Command::new(PROGRAM), parameters, seed);
     command.args([&format!("--threads={threads}"), "prepare"]);
     command

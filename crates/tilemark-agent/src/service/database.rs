@@ -1,4 +1,4 @@
-//! A database as a service: the online store on MariaDB or PostgreSQL, or sysbench's tables on MariaDB.
+//! A database as a service: the online store on MariaDB or PostgreSQL, or the tables that a workload's own program makes on MariaDB.
 //!
 //! ```text
 //! disk blank -> file system -> server's own files -> server runs -> rows loaded -> user let in -> serving
@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
-use tilemark_plan::workload::{StoreDurability, StoreParameters, SysbenchParameters};
+use tilemark_plan::workload::{StoreDurability, StoreParameters, Work};
 use tilemark_store::{DatabaseAddress, Durability, Engine, Secret, StoreError};
 use tilemark_store_data::{DataSize, Generator, Store};
 use tilemark_workloads::store::{DATABASE, engine_of};
@@ -55,7 +55,7 @@ const STATE: &str = "/run/tilemark";
 const FILES_MADE: &str = "tilemark-made";
 /// A file beside the data: what the user's SQL file makes is whole.
 const SQL_RUN: &str = "tilemark-sql";
-/// A file beside the data: sysbench's tables are whole.
+/// A file beside the data: the tables of a workload's own program are whole.
 const TABLES_MADE: &str = "tilemark-tables";
 
 /// One server with its folders.
@@ -103,10 +103,8 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
 /// What the server is sized by.
 fn parameters(service: &Service) -> StoreParameters {
     let store = service.store().cloned().unwrap_or_default();
-    match service.sysbench() {
-        Some(sysbench) => StoreParameters { clients: sysbench.threads, ..store },
-        None => store,
-    }
+    let clients = service.holds.as_ref().and_then(|work| work.facts().database_clients());
+    StoreParameters { clients: clients.unwrap_or(store.clients), ..store }
 }
 
 /// Ends it in order and gives its disks back whole.
@@ -183,8 +181,8 @@ impl Server<'_> {
             tilemark_store::load_database(&database, &Arc::new(generator), &mut |_| {})?;
             tilemark_store::settle(&database)?;
         }
-        if let Some(sysbench) = self.service.sysbench() {
-            self.make_tables(sysbench, &database)?;
+        if let Some(work) = &self.service.holds {
+            self.make_tables(work, &database)?;
         }
         if let Some(sql) = &self.service.sql {
             self.run_sql(sql, owner)?;
@@ -196,19 +194,13 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// sysbench's tables, where they are not there yet.
-    fn make_tables(
-        &self,
-        sysbench: &SysbenchParameters,
-        database: &DatabaseAddress,
-    ) -> Result<(), AgentError> {
-        if self.data.join(TABLES_MADE).exists() {
+    /// The tables that a workload's own program makes, where they are not there yet.
+    fn make_tables(&self, work: &Work, database: &DatabaseAddress) -> Result<(), AgentError> {
+        let filling = tilemark_workloads::fills_database(work, self.service.vcpus, DATA_SEED);
+        let Some((mut program, name)) = filling.filter(|_| !self.data.join(TABLES_MADE).exists()) else {
             return Ok(());
-        }
-        // sysbench makes each table with one thread.
-        let threads = self.service.vcpus.clamp(1, sysbench.tables.max(1));
-        let mut prepare = tilemark_workloads::sysbench::prepare(sysbench, threads, DATA_SEED);
-        self.run(&mut prepare, "sysbench prepare")?;
+        };
+        self.run(&mut program, name)?;
         tilemark_store::settle(database)?;
         self.note(TABLES_MADE)
     }

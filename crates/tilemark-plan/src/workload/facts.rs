@@ -97,6 +97,17 @@ pub trait Facts {
         None
     }
 
+    /// What tells its rows from those of another load, in words, where a program of its own makes them: databases with the same rows have one
+    /// template. A store's are told apart by their size.
+    fn rows(&self) -> Option<String> {
+        None
+    }
+
+    /// Clients of the guest's database at the same time, which its server has room for; `None`: it asks none.
+    fn database_clients(&self) -> Option<u32> {
+        None
+    }
+
     /// Memory that it writes by itself: of its guest, and of the guest that sends it.
     fn memory(&self) -> Bytes {
         Bytes::default()

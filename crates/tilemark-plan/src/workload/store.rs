@@ -152,6 +152,10 @@ impl Facts for StoreParameters {
         self.tls
     }
 
+    fn database_clients(&self) -> Option<u32> {
+        Some(self.clients)
+    }
+
     fn data(&self) -> Option<Bytes> {
         Some(self.data)
     }

@@ -122,6 +122,15 @@ impl Facts for SysbenchParameters {
         Some(self.bytes())
     }
 
+    /// Clients and their rate change nothing in the tables.
+    fn rows(&self) -> Option<String> {
+        Some(format!("sysbench {}x{}", self.tables, self.rows))
+    }
+
+    fn database_clients(&self) -> Option<u32> {
+        Some(self.threads)
+    }
+
     fn prepares_within(&self) -> Duration {
         PREPARES_WITHIN
     }

@@ -24,7 +24,7 @@ use tilemark_image::{ImageError, disk_store::DiskStore};
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, Point, guest_address},
     scenario::{DiskMedium, Role},
-    workload::{Facts, StoreDurability},
+    workload::StoreDurability,
 };
 use tilemark_sys::namespace::own_mounts;
 
@@ -256,10 +256,11 @@ impl Template {
         let holds_store = service.store().is_some();
         let mut wanted = format!("{} {durability} {} {holds_store}", guest.memory, disks.join(","));
         let (database, mut bytes) = (parameters.database.name(), parameters.data.get());
-        if let Some(sysbench) = service.sysbench() {
-            // Clients and their rate change nothing in the tables.
-            wanted += &format!(" sysbench {}x{}", sysbench.tables, sysbench.rows);
-            bytes = sysbench.data().unwrap_or_default().get();
+        if let Some(facts) = service.holds.as_ref().map(|work| work.facts())
+            && let Some(rows) = facts.rows()
+        {
+            wanted += &format!(" {rows}");
+            bytes = facts.data().unwrap_or_default().get();
         }
         if let Some(sql) = &service.sql {
             // What is in it is known by the image.

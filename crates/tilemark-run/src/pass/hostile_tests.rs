@@ -320,7 +320,7 @@ fn what_an_agent_says_in_words_is_cut() {
 
 #[test]
 fn a_load_that_fails_in_a_guest_costs_its_repeat_and_breaks_the_point() {
-    let failed = LoadEvent::Failed { message: "sysbench ended".to_owned(), remedy: "read it".to_owned() };
+    let failed = LoadEvent::Failed { message: "fio ended".to_owned(), remedy: "read it".to_owned() };
     let ran = beside(at_once(&[ready(), event(failed)]));
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
