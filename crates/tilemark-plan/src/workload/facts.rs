@@ -113,6 +113,11 @@ pub trait Facts {
         Bytes::default()
     }
 
+    /// One message, where it sends messages.
+    fn message(&self) -> Bytes {
+        Bytes::default()
+    }
+
     /// The times within which an answer is good and tolerable, where it says so.
     fn good_and_tolerable(&self) -> Option<[Span; 2]> {
         None

@@ -159,6 +159,10 @@ impl Facts for MessagingParameters {
         if self.is_throughput() { self.count } else { 0 }
     }
 
+    fn message(&self) -> Bytes {
+        self.size
+    }
+
     fn frames_each(&self) -> u64 {
         FRAMES_EACH
     }

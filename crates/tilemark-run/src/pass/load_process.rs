@@ -121,18 +121,10 @@ fn memory_limit(job: &LoadJob) -> Option<Bytes> {
         let facts = stream.work.facts();
         // Other workloads than `web` have as many connections as they have clients, users, publishers and subscribers.
         let connections = facts.connections(At { connections: stream.connections, disks: 0 });
-        let of_connection = OF_CONNECTION.get() + MESSAGES * message(&stream.work).get();
+        let of_connection = OF_CONNECTION.get() + MESSAGES * facts.message().get();
         of_connection * u64::from(connections) + 2 * facts.memory().get() + BYTES_OF_A_SECOND * (seconds + 1)
     };
     Some(Bytes::new(OF_LOAD.get() + job.streams.iter().map(of_stream).sum::<u64>()))
-}
-
-/// One message of a load that sends messages.
-fn message(work: &Work) -> Bytes {
-    match work {
-        Work::Messaging(messaging) => messaging.size,
-        _ => Bytes::default(),
-    }
 }
 
 /// Messages that a connection holds at most: the one that it sends or gets, as it is and encoded, and as much room to grow.
