@@ -36,7 +36,7 @@ pub fn keeps_all(subject: &Subject<'_>) {
 fn a_ready_guest_is_who_it_was_told_to_be(subject: &Subject<'_>, mode: StartMode) {
     let plan = &subject.guests[0];
     let mut ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within)
-        .unwrap_or_else(|error| panic!("{error}"));
+        .unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!(subject.backend.state(ready.id).unwrap(), GuestState::Running);
     let description = describe(plan, &mut ready.session).unwrap();
     assert_eq!(description.host_name, plan.name);
@@ -59,7 +59,7 @@ fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
     let mut machine_ids = BTreeSet::new();
     let mut random = BTreeSet::new();
     let all = start_all_ready(subject.backend, &wanted, subject.within, &hear);
-    for mut ready in all.unwrap_or_else(|error| panic!("{error}")) {
+    for mut ready in all.unwrap_or_else(|error| panic!("{error:?}")) {
         machine_ids.insert(ready.machine_id.clone());
         let Reply::Random(bytes) = ready.session.ask(&Request::Random(16), subject.within).unwrap() else {
             panic!("no randomness came")

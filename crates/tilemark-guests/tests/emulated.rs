@@ -30,10 +30,10 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Starts clones of one template, as many as there are plans; the template's boot nonce is asked of the first.
 fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
     let service = service(&plans[0]);
-    let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error}"));
+    let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error:?}"));
     let mode = StartMode::Clone(template);
     let wanted: Vec<_> = plans.iter().map(|plan| Wanted { plan, mode, service: &service }).collect();
-    start_all_ready(backend, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
+    start_all_ready(backend, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 /// A monitor that a guest has taken over is a user whom nobody else is, without power, files, processes and passwords.
@@ -80,7 +80,7 @@ fn an_emulated_guest_boots_and_serves() {
         let backend = QemuBackend::new(settings, Arc::clone(&network)).unwrap();
         let plan = guest(0, Role::Web);
         let ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT);
-        let ready = ready.unwrap_or_else(|error| panic!("{error}"));
+        let ready = ready.unwrap_or_else(|error| panic!("{error:?}"));
         println!("steps: {:?}", ready.steps);
         assert_eq!(backend.origin(ready.id).unwrap(), Origin::Booted);
         let stream = std::net::TcpStream::connect((plan.address, ready.ports[0]));
@@ -169,7 +169,7 @@ fn guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them() {
         };
         let plans = [placed(0, vec![vec![0], vec![last]]), placed(1, vec![vec![last], vec![0]])];
         let booted = start_ready(&backend, &plans[0], &service(&plans[0]), StartMode::Boot, LIMIT);
-        let booted = booted.unwrap_or_else(|error| panic!("{error}"));
+        let booted = booted.unwrap_or_else(|error| panic!("{error:?}"));
         let cloned = clones(&backend, &plans[1..]);
         for (ready, plan) in [(&booted, &plans[0]), (&cloned[0], &plans[1])] {
             let [qemu] = backend.processes(ready.id).unwrap()[..] else { panic!("one process") };
@@ -215,7 +215,7 @@ fn what_a_clone_writes_is_its_own_from_then_on() {
         let mut ready = clones(&backend, &plans);
         let of = |guest: &ReadyGuest| private_memory(backend.processes(guest.id).unwrap()[0]) as f64;
         let before: Vec<f64> = ready.iter().map(of).collect();
-        write_working_sets(&mut ready, &plans, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+        write_working_sets(&mut ready, &plans, LIMIT).unwrap_or_else(|error| panic!("{error:?}"));
         let grew: Vec<f64> = ready
             .iter()
             .zip(before)
@@ -307,7 +307,7 @@ fn a_guest_that_never_answers_is_named_with_its_console() {
         let within = Duration::from_secs(8);
         let error =
             start_ready(&backend, &plan, &service(&plan), StartMode::Boot, within).expect_err("it is silent");
-        assert!(matches!(error, GuestError::Silent { .. }), "{error}");
+        assert!(matches!(error, GuestError::Silent { .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.starts_with("guest `tile-000-idle` did not answer within 8 s"), "{text}");
         assert!(error.remedy().ends_with("console.log"), "{}", error.remedy());
@@ -451,7 +451,7 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
         let disk = tilemark_plan::plan::DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
         plan.disks = vec![disk.clone(), disk];
         let service = service(&plan);
-        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error}"));
+        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
         for mode in [StartMode::Boot, StartMode::Clone(template)] {
             let mut ready =
                 start_ready(&backend, &plan, &service, mode, LIMIT).unwrap_or_else(|e| panic!("{e}"));
@@ -500,7 +500,7 @@ fn own_share_of_a_clone() {
         let backend = world.emulated(&network);
         let plan = guest(0, Role::Idle);
         let service = service(&plan);
-        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error}"));
+        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
         let own_processor = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
