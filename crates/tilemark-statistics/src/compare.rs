@@ -10,6 +10,13 @@ use crate::resolution::{repeat_deviation, smallest_change_found};
 /// Most measures that decide; the rest is shown only.
 pub const PRIMARY_MEASURES_MAX: usize = 3;
 
+/// Least change of a throughput, a median or processor time that is called one: below, criterion.rs and we call
+/// it noise.
+pub const LEAST_CHANGE: f64 = 0.01;
+
+/// Least change of a tail that is called one: Firecracker's A/B gate asks for as much.
+pub const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
+
 /// Which way a measure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetterWhen {

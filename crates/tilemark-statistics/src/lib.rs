@@ -27,8 +27,8 @@ mod steady;
 
 pub use changepoint::{CHANGE_LEVEL, CHANGE_RUNS_MIN, LevelChange, level_changes};
 pub use compare::{
-    Asked, BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
-    Tolerance, compare_many, compare_sides,
+    Asked, BetterWhen, Change, ExitVerdict, LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Measure,
+    PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict, Tolerance, compare_many, compare_sides,
 };
 pub use failures::{FailureChange, Failures, compare_failures};
 pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};

@@ -12,11 +12,7 @@ use tilemark_record::{
     result::{Difference, Figure, PointResult, Provenance, RunResult, VerdictStatus},
 };
 use tilemark_report::{LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure, TrendRun, TrendSeries};
-use tilemark_statistics::{
-    LevelChange,
-    judge::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL},
-    level_changes,
-};
+use tilemark_statistics::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, LevelChange, level_changes};
 
 /// Measures of a series, among which the chance of a false alarm is shared.
 const MEASURES: usize = 3;

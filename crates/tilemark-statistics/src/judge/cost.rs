@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::{Answer, Cost};
-use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
-use super::gate::{achieved_fraction, admissible_p99};
+use super::gate::achieved_fraction;
 use super::measured::MeasuredPoint;
-use super::points::Notes;
+use super::notes::Notes;
+use super::repeat_figures::{p99, processor_per_answer, throughput};
 use crate::ratio::ratio;
 use crate::sentence;
 use tilemark_units::counted;
@@ -98,32 +98,4 @@ impl Pair<'_, '_> {
         };
         all_served(self.twin) && all_served(self.guests)
     }
-}
-
-/// Processor time that guests took for one right answer, in parts of the host times seconds.
-pub(crate) fn processor_per_answer(repeat: &RepeatSummary) -> Option<f64> {
-    let processor = &repeat.host.processor;
-    let rate: f64 = repeat.loads.iter().map(LoadFigures::rate).sum();
-    positive((processor.guest_work + processor.guest_overhead) / rate)
-}
-
-pub(crate) fn p99(repeat: &RepeatSummary, load: &str) -> Option<f64> {
-    repeat
-        .loads
-        .iter()
-        .find(|figures| figures.name == load)
-        .and_then(|figures| admissible_p99(&figures.latency_ms))
-}
-
-pub(crate) fn p50(repeat: &RepeatSummary, load: &str) -> Option<f64> {
-    repeat.loads.iter().find(|figures| figures.name == load)?.latency_ms.p50
-}
-
-pub(crate) fn throughput(repeat: &RepeatSummary, load: &str) -> Option<f64> {
-    let figures = repeat.loads.iter().find(|figures| figures.name == load)?;
-    positive(figures.rate())
-}
-
-fn positive(value: f64) -> Option<f64> {
-    (value > 0.0 && value.is_finite()).then_some(value)
 }

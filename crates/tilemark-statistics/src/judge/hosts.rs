@@ -3,8 +3,8 @@
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::summary::{Better, RepeatSummary};
 
-use super::cost::{p50, p99, throughput};
 use super::gate::error_fraction;
+use super::repeat_figures::{p50, p99, throughput};
 
 /// The figures of a repeat by which hosts are compared.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use tilemark_record::summary::{LoadFigures, RepeatSummary};
 use super::blocks::{blocks_and_pairs, figures};
 use super::gate::{achieved_fraction, error_fraction, not_served};
 use super::measured::MeasuredPoint;
-use super::points::Notes;
+use super::notes::Notes;
 use crate::figure::{Figure, INTERVAL_REPEATS_MIN, Missing};
 use crate::holm::holm;
 use crate::moments::mean;

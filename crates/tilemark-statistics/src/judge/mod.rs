@@ -25,13 +25,18 @@ mod law;
 mod limit;
 mod measured;
 mod more;
+mod notes;
 mod pages;
+mod pairing;
 mod placement;
 mod points;
+mod records;
+mod repeat_figures;
 mod scaling;
 mod screening;
 mod search;
 mod side_failures;
+mod side_step;
 mod sides;
 mod steady;
 mod surge;
@@ -53,12 +58,12 @@ use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
 pub use hosts::{DecidingFigures, deciding_figures};
+pub use pairing::Pairing;
+pub use records::{
+    OtherRuns, RUNS_MIN, RecordComparison, RunRepeats, compare_records, compare_runs, compare_with_first,
+};
 pub use screening::{ToConfirm, to_confirm};
 pub use search::{CapacitySearch, Ended, Known, Next, SearchLeft};
-pub use sides::{
-    LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, OtherRuns, Pairing, RUNS_MIN, RecordComparison, RunRepeats,
-    compare_records, compare_runs, compare_with_first,
-};
 pub use validity::{
     CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
     STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX, busy_host,

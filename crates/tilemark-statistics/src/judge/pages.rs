@@ -3,7 +3,7 @@
 use tilemark_record::result::PagesResult;
 use tilemark_record::summary::{LoadFigures, Quality};
 
-use super::points::Notes;
+use super::notes::Notes;
 use crate::figure::Scale;
 use crate::interval::estimate;
 

@@ -11,11 +11,16 @@ use tilemark_record::result::{
 use tilemark_record::summary::RepeatSummary;
 
 use super::blocks::{FigureOf, figures, serves, whole_blocks};
-use super::cost::{p50, p99, throughput};
 use super::measured::MeasuredPoint;
+use super::pairing::Pairing;
+use super::repeat_figures::{p50, p99, throughput};
 use super::side_failures::{at_step, fails};
-use super::sides::{LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Pairing, SideStep, failure_comparison};
-use crate::compare::{BetterWhen, Change, Measure, Rank, SideComparison, SideVerdict, compare_sides};
+use super::side_step::SideStep;
+use super::sides::failure_comparison;
+use crate::compare::{
+    BetterWhen, Change, LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Measure, Rank, SideComparison, SideVerdict,
+    compare_sides,
+};
 use crate::failures::FailureChange;
 use crate::figure::Missing;
 use crate::fisher::fisher_exact;

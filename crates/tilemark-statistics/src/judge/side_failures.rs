@@ -6,7 +6,8 @@ use tilemark_record::summary::{Incident, IncidentKind, LoadFigures, RepeatSummar
 use super::blocks::FigureOf;
 use super::gate::{achieved_fraction, error_fraction, seen};
 use super::measured::MeasuredPoint;
-use super::sides::{Pairing, SideStep, held};
+use super::pairing::Pairing;
+use super::side_step::{SideStep, held};
 use crate::compare::SideVerdict;
 use crate::failures::{FailureChange, Failures, compare_failures};
 use crate::figure::Missing;

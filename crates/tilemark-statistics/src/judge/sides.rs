@@ -1,25 +1,25 @@
-//! Two sides: in turn within one run, as two runs, or as two sets of runs. Which measures decide and what they say.
+//! Two sides, whether of one run or of records of their own: which measures decide and what they say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{
-    Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Verdict, Voided,
-    VoidedSides,
+    Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Voided, VoidedSides,
 };
-use tilemark_record::summary::{Better, RepeatSummary};
-use tilemark_units::counted;
+use tilemark_record::summary::Better;
 
-use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
-use super::cost::{p50, p99, processor_per_answer, throughput};
+use super::blocks::{FigureOf, RepeatBlock, figures, serves};
+use super::differences;
 use super::measured::MeasuredPoint;
+use super::pairing::Pairing;
+use super::repeat_figures::{p50, p99, processor_per_answer, throughput};
 use super::side_failures::{at_gates, at_step};
-use super::validity::{TypicalP99, busy_host};
-use super::{differences, verdict};
+use super::side_step::SideStep;
+use super::validity::busy_host;
 use crate::compare::{
-    Asked, BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Tolerance,
-    compare_many,
+    Asked, BetterWhen, Change, LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Measure, Rank, SideComparison,
+    SideVerdict, compare_many,
 };
 use crate::failures::{FailureChange, Failures};
 use crate::figure::Missing;
@@ -28,18 +28,8 @@ use crate::moments::geometric_mean;
 use crate::permutation::Block;
 use crate::sentence::{self, LostSide};
 
-/// Least change of a throughput, a median or processor time that is called one: below, criterion.rs and we call
-/// it noise.
-pub const LEAST_CHANGE: f64 = 0.01;
-
-/// Least change of a tail that is called one: Firecracker's A/B gate asks for as much.
-pub const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
-
-/// Fewest runs of each side with which the run is the unit. With fewer nothing tells how far runs of one thing lie apart.
-pub const RUNS_MIN: usize = 3;
-
 /// The significance of a comparison that has no step.
-const SIGNIFICANCE: f64 = 0.01;
+pub(crate) const SIGNIFICANCE: f64 = 0.01;
 
 /// One side may lose more repeats than the other by chance in one comparison of so many (Fisher's exact test, two-sided).
 const VOIDED_P_MIN: f64 = 0.05;
@@ -50,89 +40,6 @@ pub(crate) struct JudgedSides {
     pub(crate) arithmetic: SideComparison,
     /// The tiles and values that decided, by index of point.
     pub(crate) decided_by: Vec<usize>,
-}
-
-/// Two records, or two sets of them, compared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordComparison {
-    /// What differs and what that did.
-    pub comparison: Comparison,
-    /// Whether that can be trusted.
-    pub verdict: Verdict,
-    sides: SideComparison,
-}
-
-impl RecordComparison {
-    /// What `--exit-verdict` says of B against A.
-    pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
-        verdict::exit_verdict(&self.verdict, Some(&self.sides), tolerance.into())
-    }
-}
-
-/// How repeats of the sides belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pairing {
-    /// By the block that both ran in.
-    Blocks,
-    /// Not at all: one run a side, at different times. What differs may differ between any two runs.
-    None,
-    /// Not at all: several runs a side, and each run is one value.
-    Runs,
-}
-
-/// A step that both sides have: one measured point a side, or one of each run.
-pub(crate) struct SideStep<'m, 'a> {
-    pub(crate) a: Vec<&'m MeasuredPoint<'a>>,
-    pub(crate) b: Vec<&'m MeasuredPoint<'a>>,
-}
-
-impl<'m, 'a> SideStep<'m, 'a> {
-    fn first(&self) -> &'m MeasuredPoint<'a> {
-        self.a[0]
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'m MeasuredPoint<'a>> {
-        self.a.iter().chain(&self.b).copied()
-    }
-
-    /// Whether both sides hold the gate here.
-    fn holds(&self) -> bool {
-        held(&self.a) == Some(true) && held(&self.b) == Some(true)
-    }
-
-    fn is_measured(&self) -> bool {
-        let kept = |side: &[&MeasuredPoint]| side.iter().any(|point| !point.kept.is_empty());
-        kept(&self.a) && kept(&self.b)
-    }
-
-    pub(crate) fn place(&self) -> String {
-        let point = self.first().point;
-        let tiles = format!("at {}", counted(point.tiles, "tile"));
-        point.vary.iter().fold(tiles, |text, (name, value)| format!("{text}, {name} {value}"))
-    }
-
-    /// Repeats in the blocks of their run, or of each side all in one block.
-    pub(crate) fn blocks(
-        &self,
-        pairing: Pairing,
-        of: fn(&MeasuredPoint<'a>) -> Vec<&'a RepeatSummary>,
-    ) -> Vec<RepeatBlock<'a>> {
-        let all = |side: &[&MeasuredPoint<'a>]| side.iter().flat_map(|point| of(point)).collect::<Vec<_>>();
-        let (a, b) = (all(&self.a), all(&self.b));
-        match pairing {
-            Pairing::Blocks => whole_blocks(&a, &b),
-            Pairing::None | Pairing::Runs => vec![RepeatBlock { a, b }],
-        }
-    }
-}
-
-/// Whether a side holds a step: no run broke the gate, and at least one kept it.
-pub(crate) fn held(side: &[&MeasuredPoint]) -> Option<bool> {
-    let findings = || side.iter().map(|point| point.gate.holds());
-    if findings().any(|holds| holds == Some(false)) {
-        return Some(false);
-    }
-    findings().any(|holds| holds == Some(true)).then_some(true)
 }
 
 /// The sides of one run; `None` where it has none.
@@ -155,176 +62,6 @@ pub(crate) fn of_plan(
     arithmetic.map(|arithmetic| ready.judged(arithmetic, 1, missing))
 }
 
-/// One run with its repeats.
-#[derive(Clone, Copy, Debug)]
-pub struct RunRepeats<'a> {
-    /// Its plan.
-    pub plan: &'a Plan,
-    /// Its repeats.
-    pub repeats: &'a [RepeatSummary],
-}
-
-/// Compares two records. Points are compared where step, values and backend are the same; a run of two sides is compared by
-/// itself, not here. See [`compare_runs`].
-pub fn compare_records(
-    plan_a: &Plan,
-    repeats_a: &[RepeatSummary],
-    plan_b: &Plan,
-    repeats_b: &[RepeatSummary],
-    made_with: Vec<Difference>,
-) -> RecordComparison {
-    let a = RunRepeats { plan: plan_a, repeats: repeats_a };
-    let b = RunRepeats { plan: plan_b, repeats: repeats_b };
-    compare_runs(&[a], &[b], made_with, Vec::new())
-}
-
-/// Compares the runs of two sides. With [`RUNS_MIN`] runs of each side or more, the run is the unit: each gives one value, the
-/// mean of its repeats. With one run a side the repeats are compared, and the outcome is at most "differs between these two runs":
-/// two runs of the same thing differ too. With other numbers it cannot be known.
-///
-/// `made_with`: what differs between the programs that made the two sides. `unlike`: what differs among the runs of one side.
-///
-/// # Panics
-/// When a side has no run.
-pub fn compare_runs(
-    a: &[RunRepeats],
-    b: &[RunRepeats],
-    made_with: Vec<Difference>,
-    unlike: Vec<Difference>,
-) -> RecordComparison {
-    let only = compare_with_first(a, vec![OtherRuns { runs: b.to_vec(), made_with, unlike }]).pop();
-    only.expect("each side is compared")
-}
-
-/// A side that is compared with the first one.
-#[derive(Clone, Debug)]
-pub struct OtherRuns<'a> {
-    /// Its runs.
-    pub runs: Vec<RunRepeats<'a>>,
-    /// What differs between the programs that made it and those that made the first side.
-    pub made_with: Vec<Difference>,
-    /// What differs among the runs of either side.
-    pub unlike: Vec<Difference>,
-}
-
-/// Compares any number of sides, each with the first one, as [`compare_runs`] does for one. p is corrected over all comparisons, as
-/// over the measures of one.
-///
-/// # Panics
-/// When a side has no run.
-pub fn compare_with_first(a: &[RunRepeats], others: Vec<OtherRuns>) -> Vec<RecordComparison> {
-    let points: Vec<_> =
-        others.iter().map(|other| (measured(a, &other.runs), measured(&other.runs, a))).collect();
-    let steps: Vec<Vec<SideStep>> = points.iter().map(|(of_a, of_b)| common_steps(of_a, of_b)).collect();
-    let ready: Vec<Ready> =
-        others.into_iter().zip(&steps).map(|(other, steps)| ready(a, other, steps)).collect();
-    let asked: Vec<Asked> = ready.iter().map(Ready::asked).collect();
-    let significance = ready.first().map_or(SIGNIFICANCE, |ready| ready.significance);
-    let arithmetic = compare_many(&asked, significance, a[0].plan.seed);
-    let comparisons = arithmetic.len();
-    let judged = ready.iter().zip(arithmetic).map(|(ready, arithmetic)| {
-        let judged = ready.judged(arithmetic, comparisons, &mut BTreeMap::new());
-        let decides = |step: &&SideStep| judged.decided_by.first() == Some(&step.first().point.index);
-        let touched = ready.steps.iter().filter(decides).flat_map(SideStep::all);
-        let verdict = verdict::of_sides(touched, &judged);
-        RecordComparison { comparison: judged.comparison, verdict, sides: judged.arithmetic }
-    });
-    judged.collect()
-}
-
-/// A side with all that is asked of it against the first one.
-fn ready<'s, 'm, 'a>(
-    a: &'s [RunRepeats<'a>],
-    other: OtherRuns<'a>,
-    steps: &'s [SideStep<'m, 'a>],
-) -> Ready<'s, 'm, 'a> {
-    let b = &other.runs;
-    let mut differences = differences::of_plans(a[0].plan, b[0].plan);
-    differences.extend(other.made_with);
-    // Without a step in common, what differs is why there is none.
-    let planned = || Some([a[0].plan.points.first()?, b[0].plan.points.first()?]);
-    let compared = steps.first().map(|step| [step.a[0].point, step.b[0].point]).or_else(planned);
-    let plans = [a[0].plan, b[0].plan];
-    differences.extend(compared.into_iter().flat_map(|points| differences::of_compared(plans, points)));
-    let pairing = if a.len().max(b.len()) == 1 { Pairing::None } else { Pairing::Runs };
-    let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), other.unlike));
-    Ready::of(a[0].plan, steps, pairing, blocked, differences)
-}
-
-/// Why so few runs can say nothing of the sides themselves.
-fn blocked_by_runs(a: &[RunRepeats], b: &[RunRepeats]) -> Option<String> {
-    let fewest = a.len().min(b.len());
-    (fewest < RUNS_MIN).then(|| {
-        format!(
-            "{} a side: two runs of the same thing differ too, and at least {RUNS_MIN} runs a side are needed to know by how much",
-            counted(u32::try_from(fewest).unwrap_or(u32::MAX), "run")
-        )
-    })
-}
-
-/// Why runs of one side are no repetitions of each other.
-fn why_unlike(
-    a: &[RunRepeats],
-    b: &[RunRepeats],
-    step: Option<&SideStep>,
-    mut unlike: Vec<Difference>,
-) -> Option<String> {
-    for side in [a, b] {
-        for run in &side[1..] {
-            unlike.extend(differences::of_hosts(&side[0].plan.host, &run.plan.host));
-        }
-    }
-    for side in step.into_iter().flat_map(|step| [&step.a, &step.b]) {
-        for point in &side[1..] {
-            unlike.extend(differences::of_points(side[0].point, point.point));
-        }
-    }
-    let keys: BTreeSet<&str> = unlike.iter().map(|found| found.key.as_str()).collect();
-    let keys: Vec<&str> = keys.into_iter().collect();
-    (!keys.is_empty()).then(|| format!("the runs of one side are not alike: {} differ", keys.join(", ")))
-}
-
-/// The points of every run of a side, that were tried. What is late is judged by the runs of both sides.
-fn measured<'a>(side: &[RunRepeats<'a>], other: &[RunRepeats<'a>]) -> Vec<Vec<MeasuredPoint<'a>>> {
-    let of_run = |run: &RunRepeats<'a>| {
-        let own = |point: &&tilemark_plan::plan::Point| point.side.is_none();
-        let points = run.plan.points.iter().filter(own);
-        let judged = points.map(|point| {
-            let is_compared = |run: &RunRepeats<'a>, repeat: &RepeatSummary| {
-                run.plan.points.get(repeat.point).is_some_and(|other| {
-                    other.tiles == point.tiles && other.vary == point.vary && other.backend == point.backend
-                })
-            };
-            let typical = TypicalP99::of(
-                side.iter()
-                    .chain(other)
-                    .flat_map(|run| run.repeats.iter().filter(move |repeat| is_compared(run, repeat))),
-            );
-            let counts = !run.plan.host.emulates(point.backend);
-            MeasuredPoint { counts, ..MeasuredPoint::beside(point, run.repeats, &typical) }
-        });
-        judged.filter(MeasuredPoint::tried).collect()
-    };
-    side.iter().map(of_run).collect()
-}
-
-/// Steps that every run of both sides has.
-fn common_steps<'m, 'a>(
-    a: &'m [Vec<MeasuredPoint<'a>>],
-    b: &'m [Vec<MeasuredPoint<'a>>],
-) -> Vec<SideStep<'m, 'a>> {
-    let of_first = a.first().into_iter().flatten();
-    let step = |first: &'m MeasuredPoint<'a>| {
-        let same =
-            |other: &&MeasuredPoint| other.is_step_of(first) && other.point.backend == first.point.backend;
-        let of = |side: &'m [Vec<MeasuredPoint<'a>>]| -> Option<Vec<&'m MeasuredPoint<'a>>> {
-            side.iter().map(|run| run.iter().find(same)).collect()
-        };
-        Some(SideStep { a: of(a)?, b: of(b)? })
-    };
-    of_first.filter_map(step).collect()
-}
-
 /// The step that decides: the largest that both sides hold. Beyond, speed is the length of a queue. Where there is none, the
 /// smallest that was measured.
 fn decisive<'s, 'm, 'a>(steps: &[&'s SideStep<'m, 'a>]) -> Option<&'s SideStep<'m, 'a>> {
@@ -336,14 +73,14 @@ fn decisive<'s, 'm, 'a>(steps: &[&'s SideStep<'m, 'a>]) -> Option<&'s SideStep<'
 }
 
 /// All that is asked of two sides, before anything is tested.
-struct Ready<'s, 'm, 'a> {
+pub(crate) struct Ready<'s, 'm, 'a> {
     plan: &'s Plan,
-    steps: &'s [SideStep<'m, 'a>],
+    pub(crate) steps: &'s [SideStep<'m, 'a>],
     decisive: Option<&'s SideStep<'m, 'a>>,
     pairing: Pairing,
     blocked: Option<String>,
     differences: Vec<Difference>,
-    significance: f64,
+    pub(crate) significance: f64,
     failures: Vec<Failures>,
     measures: Vec<Measure>,
     /// The scale of the values of each measure.
@@ -364,7 +101,7 @@ impl ValueScale {
 }
 
 impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
-    fn of(
+    pub(crate) fn of(
         plan: &'s Plan,
         steps: &'s [SideStep<'m, 'a>],
         pairing: Pairing,
@@ -397,12 +134,12 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
+    pub(crate) fn asked(&self) -> Asked<'_> {
         Asked { failures: &self.failures, measures: &self.measures }
     }
 
     /// `comparisons`: of how many comparisons with one first side this is one.
-    fn judged(
+    pub(crate) fn judged(
         &self,
         arithmetic: SideComparison,
         comparisons: usize,
@@ -599,7 +336,7 @@ fn blocks(
 /// One value for each run: the mean of its repeats on logarithms.
 fn of_runs(runs: &[&MeasuredPoint], headline: &str, figure: FigureOf) -> Result<Vec<f64>, Missing> {
     let of_run = |run: &&MeasuredPoint| {
-        let served = run.kept.iter().filter(|repeat| super::blocks::serves(repeat, headline));
+        let served = run.kept.iter().filter(|repeat| serves(repeat, headline));
         let values: Option<Vec<f64>> = served.map(|repeat| figure(repeat)).collect();
         values.and_then(|values| geometric_mean(&values))
     };

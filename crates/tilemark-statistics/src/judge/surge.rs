@@ -6,7 +6,7 @@ use tilemark_record::summary::{AroundSurge, LoadFigures, SurgePart};
 
 use super::interference::certain::{LogTimes, Times, is_certain, p_of_role};
 use super::measured::MeasuredPoint;
-use super::points::Notes;
+use super::notes::Notes;
 use crate::figure::{Figure, Missing};
 use crate::holm::holm;
 use crate::moments::mean;

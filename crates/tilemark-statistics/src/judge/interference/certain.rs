@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judge::sides::LEAST_CHANGE;
+use crate::compare::LEAST_CHANGE;
 use crate::moments::{mean, sample_variance};
 use crate::screening::p_of;
 
