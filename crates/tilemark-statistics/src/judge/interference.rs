@@ -61,23 +61,37 @@ pub(crate) fn interference(
     Some(Interference { worst, slowdowns, level: Some(certain::LEVEL) })
 }
 
-/// The verdict, at best "cannot tell" where a slowdown has too few pairs of repeats for an interval.
-pub(crate) fn doubt(mut verdict: Verdict, found: Option<&Interference>) -> Verdict {
-    let has_no_interval = |one: &&Slowdown| one.slowdown.is_some_and(|figure| figure.low.is_none());
-    let lacking: Vec<&Slowdown> =
-        found.iter().flat_map(|found| &found.slowdowns).filter(has_no_interval).collect();
-    let Some(first) = lacking.first() else { return verdict };
-    if verdict.status == VerdictStatus::Trusted {
+/// The verdict, at best "cannot tell" where a slowdown is not known, or has too few pairs of repeats for an interval. That a role fails
+/// beside another is known.
+pub(crate) fn doubt(
+    mut verdict: Verdict,
+    found: Option<&Interference>,
+    missing: &BTreeMap<String, String>,
+) -> Verdict {
+    let lacking = |lacks: fn(&Slowdown) -> bool| {
+        let lacking = || found.iter().flat_map(|found| &found.slowdowns).filter(|one| lacks(one));
+        let more = match lacking().count().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let first = lacking().next()?;
+        Some((first, format!("the slowdown of {} beside {}{more}", first.role, first.beside)))
+    };
+    let is_unknown = |one: &Slowdown| one.slowdown.is_none() && one.fails.is_none();
+    let unknown = lacking(is_unknown).map(|(first, slowdown)| {
+        let reason = missing.get(&format!("interference.{}.{}", first.role, first.beside));
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        format!("{slowdown} is not known{reason}")
+    });
+    let has_no_interval = |one: &Slowdown| one.slowdown.is_some_and(|figure| figure.low.is_none());
+    let wide = lacking(has_no_interval).map(|(_, slowdown)| {
+        format!("{slowdown} has no interval: an interval needs {INTERVAL_REPEATS_MIN} pairs of repeats")
+    });
+    let reasons = unknown.into_iter().chain(wide).collect::<Vec<String>>();
+    if !reasons.is_empty() && verdict.status == VerdictStatus::Trusted {
         verdict.status = VerdictStatus::CannotTell;
     }
-    let more = match lacking.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {more} more)"),
-    };
-    verdict.reasons.push(format!(
-        "the slowdown of {} beside {}{more} has no interval: an interval needs {INTERVAL_REPEATS_MIN} pairs of repeats",
-        first.role, first.beside
-    ));
+    verdict.reasons.extend(reasons);
     verdict
 }
 

@@ -131,7 +131,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         Some(screening) => verdict::of_screening(&measured, screening),
         None => verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref()),
     };
-    let verdict = interference::doubt(hooks::doubt(verdict, repeats), interference.as_ref());
+    let verdict = interference::doubt(hooks::doubt(verdict, repeats), interference.as_ref(), &missing);
     answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
     let sentence = match (&sides, &interference) {
         _ if screening.is_some() => {

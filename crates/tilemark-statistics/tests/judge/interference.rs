@@ -248,6 +248,19 @@ fn a_slowdown_without_three_pairs_is_not_trusted_though_its_point_failed() {
 }
 
 #[test]
+fn a_slowdown_that_is_not_known_is_not_trusted() {
+    // The requests of web fail alone too, so that its times are compared with none.
+    let judged = refused(planted(1.0, 0.01, 1), |_| true).judged();
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell, "{:?}", judged.verdict);
+    let wanted = "the slowdown of web beside web (and 3 more) is not known: its requests failed alone too: times are not compared";
+    assert_eq!(judged.verdict.reasons, [wanted]);
+    let sentence = format!(
+        "No pair of roles is known to slow each other down (8 slowdowns measured). Cannot tell: {wanted}."
+    );
+    assert_eq!(judged.sentence, sentence);
+}
+
+#[test]
 fn a_slowdown_below_one_in_a_hundred_is_not_certain_however_exact() {
     let found = found(&planted(1.005, 0.0001, 1));
     assert!(found.slowdowns.iter().any(|one| one.slowdown.unwrap().low.unwrap() > 1.0), "{found:?}");
