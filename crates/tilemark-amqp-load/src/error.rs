@@ -105,6 +105,9 @@ pub enum LoadError {
         /// The method.
         method: &'static str,
     },
+    /// A publisher or subscriber has no thread.
+    #[error("a thread of the load cannot be started")]
+    Thread(#[source] io::Error),
     /// Another thread of the load failed first; its error is the one that is reported.
     #[error("the load was ended because another part of it failed")]
     Aborted,
@@ -152,6 +155,9 @@ impl LoadError {
             Self::Blocked { .. } => "give the broker more memory or disk, or lower the load",
             Self::Malformed(_) | Self::Unexpected { .. } => {
                 "see that the port speaks AMQP 0-9-1; with TLS the address begins with amqps://"
+            }
+            Self::Thread(_) => {
+                "raise the limit of threads (`ulimit -u`), free memory, or give the load fewer publishers and subscribers"
             }
             Self::Aborted => "see the first error",
         }

@@ -18,7 +18,7 @@ use crate::publisher::Sample;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
 use crate::session::Moved;
 use crate::settings::{acknowledging, size_bytes};
-use crate::shared::{Shared, cpu_time, random_run};
+use crate::shared::{Shared, cpu_time, joined, random_run};
 use crate::subscriber::{Finished, Subscriber};
 use crate::topology::{Shape, Topology};
 use crate::{LatencyLoad, Ledger, LoadError, Missing, Receipt, Session, Stamp};
@@ -99,7 +99,7 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
     let (name, run) = random_run();
     let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.messages.durable };
     let topology = Topology::declare(&load.broker, load.timeout, &name, shape)?;
-    let shared = Shared::new(run, director, 1, 3);
+    let shared = Shared::new(run, director, 1);
     let schedule = OnceLock::new();
     let outcome = std::thread::scope(|scope| run_threads(scope, load, &topology, &shared, &schedule));
     let broken = shared.broken();
@@ -146,13 +146,13 @@ fn run_threads<'s>(
     shared: &'s Shared<'_>,
     schedule: &'s OnceLock<Schedule>,
 ) -> Option<(Sent, Seen)> {
-    let publisher = scope.spawn(move || {
+    let publisher = shared.spawn(scope, move || {
         shared.director.thread_begins();
         let prepared = Sender::prepare(load, shared, topology).map_err(|error| shared.fail(error));
         shared.wait_for_start();
         prepared.ok()?.run(*schedule.get()?).map_err(|error| shared.fail(error)).ok()
     });
-    let subscriber = scope.spawn(move || {
+    let subscriber = shared.spawn(scope, move || {
         shared.director.thread_begins();
         let started = subscribe(load, shared, topology).map_err(|error| shared.fail(error));
         shared.wait_for_start();
@@ -162,9 +162,9 @@ fn run_threads<'s>(
         let since = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let _ = schedule.set(Schedule::of(load, now_ns().saturating_sub(since)));
     });
-    let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let sent = publisher.and_then(joined);
     shared.expect(0, sent.as_ref().map_or(0, |sent| sent.count));
-    let seen = subscriber.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let seen = subscriber.and_then(joined);
     sent.zip(seen)
 }
 

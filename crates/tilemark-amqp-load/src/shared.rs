@@ -4,7 +4,8 @@ use crate::LoadError;
 use crate::director::Director;
 use crate::subscriber::Fresh;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 /// What the threads of a load share.
@@ -15,22 +16,49 @@ pub(crate) struct Shared<'d> {
     first_error: Mutex<Option<LoadError>>,
     /// What ended a connection first, where the rest is reported.
     broken: Mutex<Option<String>>,
-    start: Barrier,
+    start: Start,
     /// By queue: messages that have come out.
     received: Vec<AtomicU64>,
     /// By queue: messages that are to come out; `u64::MAX` while publishers are at work.
     expected: Vec<AtomicU64>,
 }
 
+/// Where the threads of a load wait for each other. Only those that could be made are waited for.
+#[derive(Default)]
+struct Start {
+    threads: Mutex<Threads>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Threads {
+    made: usize,
+    /// Connected, or failed.
+    ready: usize,
+    may_begin: bool,
+}
+
+impl Start {
+    fn change(&self, change: impl FnOnce(&mut Threads)) {
+        change(&mut self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&Threads) -> bool) {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(threads, |threads| !is_so(threads)));
+    }
+}
+
 impl<'d> Shared<'d> {
-    pub(crate) fn new(run: u16, director: &'d dyn Director, queues: usize, threads: usize) -> Self {
+    pub(crate) fn new(run: u16, director: &'d dyn Director, queues: usize) -> Self {
         Self {
             run,
             director,
             aborted: AtomicBool::new(false),
             first_error: Mutex::new(None),
             broken: Mutex::new(None),
-            start: Barrier::new(threads),
+            start: Start::default(),
             received: (0..queues).map(|_| AtomicU64::new(0)).collect(),
             expected: (0..queues).map(|_| AtomicU64::new(u64::MAX)).collect(),
         }
@@ -67,23 +95,44 @@ impl<'d> Shared<'d> {
         self.first_error.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a publisher or subscriber: all are connected, or somebody has failed; and the load may begin.
-    pub(crate) fn wait_for_start(&self) {
-        self.start.wait();
-        self.start.wait();
+    /// Makes a publisher or subscriber. Where it cannot be made, the load ends.
+    pub(crate) fn spawn<'s, T: Send + 's>(
+        &self,
+        scope: &'s Scope<'s, '_>,
+        work: impl FnOnce() -> T + Send + 's,
+    ) -> Option<ScopedJoinHandle<'s, T>> {
+        self.spawn_as(Builder::new(), scope, work)
     }
 
-    /// For the thread that leads: waits until all are connected, then until the director lets them begin. `prepare` is
-    /// called between the two, while all others wait, with the moment at which the load begins.
+    fn spawn_as<'s, T: Send + 's>(
+        &self,
+        kind: Builder,
+        scope: &'s Scope<'s, '_>,
+        work: impl FnOnce() -> T + Send + 's,
+    ) -> Option<ScopedJoinHandle<'s, T>> {
+        let thread =
+            kind.spawn_scoped(scope, work).map_err(|error| self.fail(LoadError::Thread(error))).ok()?;
+        self.start.change(|threads| threads.made += 1);
+        Some(thread)
+    }
+
+    /// For a publisher or subscriber: all are connected, or somebody has failed; and the load may begin.
+    pub(crate) fn wait_for_start(&self) {
+        self.start.change(|threads| threads.ready += 1);
+        self.start.wait_until(|threads| threads.may_begin);
+    }
+
+    /// For the thread that leads, when it has made all others: waits until all are connected, then until the director lets them begin.
+    /// `prepare` is called between the two, while all others wait, with the moment at which the load begins.
     pub(crate) fn start(&self, prepare: impl FnOnce(Instant)) {
-        self.start.wait();
+        self.start.wait_until(|threads| threads.ready == threads.made);
         if !self.aborted.load(Ordering::Relaxed) {
             match self.director.ready() {
                 Some(origin) => prepare(origin),
                 None => self.fail(LoadError::Aborted),
             }
         }
-        self.start.wait();
+        self.start.change(|threads| threads.may_begin = true);
     }
 
     pub(crate) fn count_received(&self, queue: usize, fresh: Fresh) {
@@ -106,6 +155,11 @@ impl<'d> Shared<'d> {
     }
 }
 
+/// A thread of the load panics only by a bug of ours, and then so does the load.
+pub(crate) fn joined<T>(handle: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Processor time of the calling thread, s.
 #[allow(clippy::cast_precision_loss, reason = "2^53 s")]
 pub(crate) fn cpu_time() -> f64 {
@@ -120,4 +174,38 @@ pub(crate) fn random_run() -> (String, u16) {
         .expect("the kernel gives 8 random bytes at once");
     let name = random.iter().map(|byte| format!("{byte:02x}")).collect();
     (name, u16::from_be_bytes([random[0], random[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::director::Alone;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// More than a process can have on any processor: a thread with it is never made.
+    const IMPOSSIBLE_STACK: usize = 1 << 47;
+
+    #[test]
+    fn a_thread_that_cannot_be_made_ends_the_load_and_nobody_waits_for_it() {
+        let (say, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            let director = Alone::default();
+            let shared = Shared::new(1, &director, 1);
+            let began = std::thread::scope(|scope| {
+                let waits = || {
+                    shared.wait_for_start();
+                    shared.check_running().is_ok()
+                };
+                let made = shared.spawn(scope, waits);
+                let not_made = shared.spawn_as(Builder::new().stack_size(IMPOSSIBLE_STACK), scope, waits);
+                assert!(not_made.is_none());
+                shared.start(|_| panic!("the load began"));
+                made.unwrap().join().unwrap()
+            });
+            say.send((began, shared.into_error())).unwrap();
+        });
+        let (began, error) = said.recv_timeout(Duration::from_secs(60)).expect("nobody waits");
+        assert!(!began && matches!(error, Some(LoadError::Thread(_))), "{error:?}");
+    }
 }

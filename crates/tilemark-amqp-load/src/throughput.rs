@@ -7,7 +7,7 @@ use crate::director::{Alone, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::{acknowledging, size_bytes};
-use crate::shared::{Shared, cpu_time, random_run};
+use crate::shared::{Shared, cpu_time, joined, random_run};
 use crate::subscriber::{Finished, Subscriber};
 use crate::topology::{QueueName, Shape, Topology};
 use crate::{Ledger, LoadError, Session, ThroughputLoad};
@@ -35,9 +35,7 @@ pub fn throughput_under(
         durable: load.messages.durable,
     };
     let topology = Topology::declare(&load.broker, load.timeout, &name, shape)?;
-    let consumers: usize = topology.queues.iter().map(|queue| usize::from(queue.subscribers)).sum();
-    let publishers = load.groups() * load.publishers();
-    let shared = Shared::new(run, director, topology.queues.len(), usize::from(publishers) + consumers + 1);
+    let shared = Shared::new(run, director, topology.queues.len());
     let outcome = std::thread::scope(|scope| run_threads(scope, load, &topology, &shared));
     let broken = shared.broken();
     match shared.into_error() {
@@ -77,10 +75,11 @@ fn run_threads<'s>(
     topology: &'s Topology,
     shared: &'s Shared<'_>,
 ) -> Outcome {
-    let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..load.groups() * load.publishers())
-        .map(|number| {
+    let all_publishers = load.groups() * load.publishers();
+    let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..all_publishers)
+        .map_while(|number| {
             let destination = &topology.destinations[usize::from(number / load.publishers())];
-            scope.spawn(move || {
+            shared.spawn(scope, move || {
                 shared.director.thread_begins();
                 let prepared =
                     Publisher::prepare(load, shared, number, destination).map_err(|error| shared.fail(error));
@@ -89,26 +88,21 @@ fn run_threads<'s>(
             })
         })
         .collect();
-    let all_publishers = load.groups() * load.publishers();
-    let mut subscribers = Vec::new();
-    for (queue, name) in topology.queues.iter().enumerate() {
-        for _ in 0..name.subscribers {
-            subscribers.push(scope.spawn(move || consume(load, shared, queue, &name.name, all_publishers)));
-        }
-    }
+    let consumers = topology.queues.iter().enumerate();
+    let consumers = consumers.flat_map(|(queue, name)| (0..name.subscribers).map(move |_| (queue, name)));
+    let subscribers: Vec<ScopedJoinHandle<'_, Option<Consumed>>> = consumers
+        .map_while(|(queue, name)| {
+            shared.spawn(scope, move || consume(load, shared, queue, &name.name, all_publishers))
+        })
+        .collect();
     let mut started = Instant::now();
     shared.start(|origin| started = origin);
-    let published: Vec<Published> = publishers.into_iter().filter_map(join).collect();
+    let published: Vec<Published> = publishers.into_iter().filter_map(joined).collect();
     for (queue, name) in topology.queues.iter().enumerate() {
         shared.expect(queue, expected_in(load, name, &published));
     }
-    let subscribers = subscribers.into_iter().filter_map(join).collect();
+    let subscribers = subscribers.into_iter().filter_map(joined).collect();
     Outcome { started, published, subscribers, queues: topology.queues.clone() }
-}
-
-/// A thread of the load panics only by a bug of ours, and then so does the load.
-fn join<T>(handle: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Says it when fewer messages were published than were asked for.
