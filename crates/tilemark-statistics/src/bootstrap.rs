@@ -65,7 +65,7 @@ fn resampled(whole: &[Vec<f64>], statistic: impl Fn(&[Vec<f64>]) -> f64, seed: u
             statistic(&sample)
         })
         .collect();
-    drawn.sort_by(f64::total_cmp);
+    drawn.sort_unstable_by(f64::total_cmp);
     drawn
 }
 

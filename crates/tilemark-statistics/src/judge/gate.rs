@@ -19,7 +19,7 @@ use super::failures;
 use super::guests::slower_than_others;
 use super::law::Seen;
 use super::measured::{load, load_names};
-use super::tail::{RepeatLatency, merged_p99};
+use super::tail::{Merged, RepeatLatency};
 use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Missing, Scale};
 use crate::interval::estimate;
@@ -229,7 +229,7 @@ fn latency(
     let (mut found, mut unknown) = (Vec::new(), None);
     for name in judged_alone(guests) {
         let latencies: Vec<RepeatLatency> = guests[name].iter().map(|guest| of_guest(guest)).collect();
-        let figure = match merged_p99(&latencies) {
+        let figure = match Merged::of(&latencies).p99() {
             Ok(figure) => figure,
             Err(_) if guests[name].iter().all(|guest| is_within(&guest.latency_ms, limit_ms)) => continue,
             Err(reason) => {
@@ -249,7 +249,7 @@ fn latency(
         return Err(reason);
     }
     let latencies: Vec<RepeatLatency> = repeats.iter().map(|load| of_load(load)).collect();
-    match merged_p99(&latencies) {
+    match Merged::of(&latencies).p99() {
         Ok(figure) => {
             if let Some(place) = place(&figure, limit_ms) {
                 // A load that a guest of it broke adds nothing.

@@ -74,19 +74,45 @@ impl NoAnswer {
     }
 }
 
-pub(crate) fn answer(plan: &Plan, measured: &[MeasuredPoint]) -> Answer {
-    let backend = backend(measured);
-    match climbed(plan, measured, backend) {
-        Ok(answer) => answer,
-        Err(reason) => none(backend, &reason),
+/// The ladder that the answer is about, or why there is not one.
+pub(crate) struct Ladder<'m, 'a> {
+    /// The backend that the answer is about.
+    backend: Option<Backend>,
+    climbed: Result<Climbed<'m, 'a>, NoAnswer>,
+}
+
+/// The steps of one ladder in rising order, with what is known of each.
+struct Climbed<'m, 'a> {
+    steps: Vec<&'m MeasuredPoint<'a>>,
+    survey: Survey,
+}
+
+impl<'m, 'a> Ladder<'m, 'a> {
+    pub(crate) fn of(measured: &'m [MeasuredPoint<'a>]) -> Self {
+        let backend = backend(measured);
+        let climbed = steps(measured, backend).map(|steps| Climbed { survey: Survey::of(&steps), steps });
+        Self { backend, climbed }
+    }
+
+    /// What is known of its counts, where there is one ladder.
+    pub(crate) fn survey(&self) -> Option<&Survey> {
+        self.climbed.as_ref().ok().map(|climbed| &climbed.survey)
+    }
+
+    pub(crate) fn answer(&self, plan: &Plan) -> Answer {
+        match &self.climbed {
+            Ok(climbed) => {
+                answer(plan, self.backend, climbed).unwrap_or_else(|reason| none(self.backend, &reason))
+            }
+            Err(reason) => none(self.backend, reason),
+        }
     }
 }
 
-fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) -> Result<Answer, NoAnswer> {
-    let steps = steps(measured, backend)?;
-    let survey = Survey::of(&steps);
+fn answer(plan: &Plan, backend: Option<Backend>, climbed: &Climbed) -> Result<Answer, NoAnswer> {
+    let Climbed { steps, survey } = climbed;
     let standing = |step: &&&MeasuredPoint| survey.standing(step.point.tiles);
-    let climb = Climb::of(&steps, &survey, plan.search.is_some());
+    let climb = Climb::of(steps, survey, plan.search.is_some());
     let broken = climb.broke.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();
     let held = climb.held.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();
     let stopped = broken.or_else(|| steps.iter().find(|step| standing(step) != Standing::Holds).copied());
@@ -100,8 +126,8 @@ fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) ->
         undecided: climb.undecided,
         untried: climb
             .undecided
-            .map_or_else(|| broken.and_then(|broken| untried(&steps, held, broken)), |_| None),
-        breaks: broken.and_then(|step| broke_by(step, &survey)),
+            .map_or_else(|| broken.and_then(|broken| untried(steps, held, broken)), |_| None),
+        breaks: broken.and_then(|step| broke_by(step, survey)),
         confidence: survey.confidence(climb.held, climb.broke, by_failure),
         // The law knows p99, and not where a guest or a service fails.
         capacity: broken
@@ -206,11 +232,6 @@ fn memory_ended(plan: &Plan, held: Option<&MeasuredPoint>) -> Option<Limit> {
 fn nothing_broke(held: Option<&MeasuredPoint>) -> impl FnOnce() -> Limit {
     let evidence = held.map(|step| format!("nothing broke up to {}", counted(step.point.tiles, "tile")));
     || Limit { resource: LimitResource::Unknown, evidence: evidence.into_iter().collect() }
-}
-
-/// The ladder that the answer is about, in rising order, where there is one.
-pub(crate) fn survey(measured: &[MeasuredPoint]) -> Option<Survey> {
-    steps(measured, backend(measured)).ok().map(|steps| Survey::of(&steps))
 }
 
 /// The backend that the answer is about: guests before their twins, never emulated ones.

@@ -76,15 +76,34 @@ enum Curve {
 impl Curve {
     /// ln(p99 / limit) at a count.
     fn at(self, tiles: f64, ln_capacity: f64, slope: f64) -> f64 {
-        let by_power = slope * (tiles.ln() - ln_capacity);
+        self.beyond(Beyond::of(tiles.ln(), ln_capacity), slope)
+    }
+
+    fn beyond(self, count: Beyond, slope: f64) -> f64 {
         match self {
-            Self::Power => by_power,
+            Self::Power => slope * count.ln,
             Self::Queue => {
                 let part = slope / (1.0 + slope);
-                let free = 1.0 - part * (tiles.ln() - ln_capacity).exp();
+                let free = 1.0 - part * count.factor;
                 if free <= 0.0 { OVERLOADED } else { ((1.0 - part) / free).ln().min(OVERLOADED) }
             }
         }
+    }
+}
+
+/// How far a count lies beyond a capacity.
+#[derive(Clone, Copy)]
+struct Beyond {
+    /// ln(tiles / capacity).
+    ln: f64,
+    /// tiles / capacity.
+    factor: f64,
+}
+
+impl Beyond {
+    fn of(ln_tiles: f64, ln_capacity: f64) -> Self {
+        let ln = ln_tiles - ln_capacity;
+        Self { ln, factor: ln.exp() }
     }
 }
 
@@ -132,14 +151,18 @@ impl Law {
     fn on_grid(groups: &[Group], low: f64, high: f64, steps: usize) -> Self {
         let mut candidates = Vec::with_capacity(steps * SLOPES.len() * 2);
         let mut logs = Vec::with_capacity(candidates.capacity() * SCATTERS.len());
+        let ln_tiles: Vec<f64> = groups.iter().map(|group| group.tiles.ln()).collect();
+        let ln_scatters = SCATTERS.map(|scatter| (scatter, scatter.ln()));
+        let mut levels = Vec::with_capacity(groups.len());
         for step in 0..steps {
             let ln_capacity = low + (high - low) * (step as f64 + 0.5) / steps as f64;
+            let counts: Vec<Beyond> = ln_tiles.iter().map(|ln| Beyond::of(*ln, ln_capacity)).collect();
             for slope in SLOPES {
                 for curve in [Curve::Power, Curve::Queue] {
                     candidates.push(Candidate { ln_capacity, slope, curve, weight: 0.0 });
-                    let levels: Vec<f64> =
-                        groups.iter().map(|group| curve.at(group.tiles, ln_capacity, slope)).collect();
-                    logs.extend(SCATTERS.map(|scatter| log_likelihood(groups, &levels, scatter)));
+                    levels.clear();
+                    levels.extend(counts.iter().map(|count| curve.beyond(*count, slope)));
+                    logs.extend(ln_scatters.map(|scatter| log_likelihood(groups, &levels, scatter)));
                 }
             }
         }
@@ -265,7 +288,8 @@ fn grouped(observations: &[Observation]) -> Vec<Group> {
     groups
 }
 
-fn log_likelihood(groups: &[Group], levels: &[f64], scatter: f64) -> f64 {
+/// `scatter` comes with its logarithm.
+fn log_likelihood(groups: &[Group], levels: &[f64], (scatter, ln_scatter): (f64, f64)) -> f64 {
     let mut product = 1.0;
     let mut near = 0;
     for (group, level) in groups.iter().zip(levels) {
@@ -275,7 +299,7 @@ fn log_likelihood(groups: &[Group], levels: &[f64], scatter: f64) -> f64 {
         }
     }
     // Student's density with 4 degrees of freedom is proportional to (1 + t² / 4)^(−5/2) / scatter.
-    let mut log = -2.5 * f64::ln(product) - near as f64 * scatter.ln();
+    let mut log = -2.5 * f64::ln(product) - near as f64 * ln_scatter;
     for (group, level) in groups.iter().zip(levels) {
         // Nearly sure costs nothing: most counts lie far from the gate.
         let beyond = |distance: f64| match distance / scatter {

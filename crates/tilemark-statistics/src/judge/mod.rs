@@ -32,6 +32,7 @@ mod placement;
 mod points;
 mod records;
 mod repeat_figures;
+mod requests;
 mod scaling;
 mod screening;
 mod search;
@@ -69,6 +70,7 @@ pub use validity::{
     STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX, busy_host,
 };
 
+use ladder::Ladder;
 use measured::MeasuredPoint;
 use validity::{Soundness, TypicalP99};
 
@@ -114,14 +116,14 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let measured: Vec<MeasuredPoint> =
         plan.points.iter().map(|point| MeasuredPoint::on(plan, point, repeats)).collect();
     let mut missing = BTreeMap::new();
-    let survey = ladder::survey(&measured);
+    let ladder = Ladder::of(&measured);
     let mut points: Vec<PointResult> = measured
         .iter()
-        .map(|point| points::point_result(plan, point, &measured, survey.as_ref(), &mut missing))
+        .map(|point| points::point_result(plan, point, &measured, ladder.survey(), &mut missing))
         .collect();
     client_differences::compare(&measured, &mut points);
     surge::decide(&measured, &mut points);
-    let mut answer = ladder::answer(plan, &measured);
+    let mut answer = ladder.answer(plan);
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, &answer, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
@@ -129,10 +131,10 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let screening = screening::screening(plan, &measured, &mut missing);
     let verdict = match &screening {
         Some(screening) => verdict::of_screening(&measured, screening),
-        None => verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref()),
+        None => verdict::verdict(&measured, &answer, ladder.survey(), sides.as_ref()),
     };
     let verdict = interference::doubt(hooks::doubt(verdict, repeats), interference.as_ref(), &missing);
-    answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
+    answer.more = more::more(plan, &measured, ladder.survey(), &answer, &verdict);
     let sentence = match (&sides, &interference) {
         _ if screening.is_some() => {
             screening.as_ref().map(|found| sentence::screening(found, &verdict)).unwrap_or_default()
@@ -143,7 +145,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
             sentence::density(plan, &points, &verdict)
                 .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict))
         }
-        (None, None) if survey.is_none() => sentence::messages(plan, &points, &answer, &verdict)
+        (None, None) if ladder.survey().is_none() => sentence::messages(plan, &points, &answer, &verdict)
             .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
         (None, None) => sentence::answer(plan, &answer, &points, &verdict),
     };

@@ -18,7 +18,7 @@ use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::notes::Notes;
 use super::survey::{Standing, Survey};
-use super::tail::{RepeatLatency, merged_latency, merged_p99};
+use super::tail::{Merged, RepeatLatency};
 use super::{clients, hooks, kernel, placement, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
@@ -170,8 +170,9 @@ fn load_result(
     let errors: Vec<f64> = kept.iter().filter_map(|load| error_fraction(load)).collect();
     let throughput = notes.figure("throughput", estimate(&rates, Scale::Logarithmic, seed));
     let repeats: Vec<RepeatLatency> = kept.iter().map(|load| of_load(load)).collect();
-    let p99_ms = notes.figure("p99_ms", merged_p99(&repeats));
-    let mut latency_ms = merged_latency(&repeats);
+    let merged = Merged::of(&repeats);
+    let p99_ms = notes.figure("p99_ms", merged.p99());
+    let mut latency_ms = merged.latency();
     // One p99 on a page: that of all requests together, which the interval belongs to.
     latency_ms.p99 = p99_ms.map(|figure| figure.value);
     Some(LoadResult {
@@ -235,7 +236,7 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
             tile: repeats[0].tile,
             // Where a load was lost in every repeat, nothing was measured for no time at all.
             throughput: if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 },
-            latency_ms: merged_latency(&latencies),
+            latency_ms: Merged::of(&latencies).latency(),
             errors: errors as f64 / (completed + errors).max(1) as f64,
         }
     };

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use tilemark_record::result::LatencyMs;
 use tilemark_record::summary::EncodedHistogram;
 
+use super::requests::Requests;
 use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Interval, Missing, Scale};
 use crate::interval::{estimate, student_factor};
@@ -43,70 +44,90 @@ fn quantile_ms(histogram: &Histogram<u64>) -> f64 {
     histogram.value_at_quantile(TAIL) as f64 / 1e6
 }
 
-/// The p99 in milliseconds of all requests of these repeats together, with its interval over the repeats.
-///
-/// The interval is that of the jackknife (Tukey 1958): the p99 is computed again without each repeat, and the spread of these
-/// values gives the standard error, on logarithms, with Student's t for repeats less one. It is never narrower than what the
-/// scatter of the repeats' own p99s gives, and its upper end is further off ([`upper_half`]). A record without histograms has only the p99s of its repeats: their geometric mean.
-pub(crate) fn merged_p99(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
-    let histograms: Option<Vec<Histogram<u64>>> =
-        repeats.iter().map(|repeat| repeat.histogram?.decode().ok()).collect();
-    let Some(histograms) = histograms.filter(|histograms| !histograms.is_empty()) else {
-        return mean_of_p99s(repeats);
-    };
-    let mut all = merged(&histograms);
-    percentile_admissible(all.len(), TAIL)?;
-    let value = quantile_ms(&all);
-    let interval = if repeats.len() < INTERVAL_REPEATS_MIN {
-        Err(Missing::too_few(repeats.len()))
-    } else {
-        Ok(interval(value, &mut all, &histograms))
-    };
-    Ok(Figure { value, interval, n_repeats: repeats.len() })
+/// Several repeats together.
+pub(crate) struct Merged<'r, 'a> {
+    repeats: &'r [RepeatLatency<'a>],
+    /// Nothing of a record without histograms.
+    requests: Option<MergedRequests>,
 }
 
-/// Latency of all requests of these repeats together; of a record without histograms, the median repeat's.
-pub(crate) fn merged_latency(repeats: &[RepeatLatency]) -> LatencyMs {
-    let median_of = |figure: fn(&LatencyMs) -> Option<f64>| {
-        median(repeats.iter().filter_map(|repeat| figure(repeat.figures)).collect())
-    };
-    let of_repeats = LatencyMs {
-        n: repeats.iter().map(|repeat| repeat.figures.n).sum(),
-        mean: median_of(|latency| latency.mean),
-        deviation: median_of(|latency| latency.deviation),
-        deviation_of_seconds: median_of(|latency| latency.deviation_of_seconds),
-        max: repeats.iter().filter_map(|repeat| repeat.figures.max).reduce(f64::max),
-        ..LatencyMs::default()
-    };
-    let histograms: Option<Vec<Histogram<u64>>> =
-        repeats.iter().map(|repeat| repeat.histogram?.decode().ok()).collect();
-    let Some(all) = histograms.filter(|histograms| !histograms.is_empty()).map(|all| merged(&all)) else {
-        let admissible = |fraction: f64, figure: fn(&LatencyMs) -> Option<f64>| {
-            let enough =
-                repeats.iter().filter(|repeat| percentile_admissible(repeat.figures.n, fraction).is_ok());
-            median(enough.filter_map(|repeat| figure(repeat.figures)).collect())
+struct MergedRequests {
+    of_repeats: Vec<Requests>,
+    all: Requests,
+}
+
+impl<'r, 'a> Merged<'r, 'a> {
+    pub(crate) fn of(repeats: &'r [RepeatLatency<'a>]) -> Self {
+        let requests = |repeat: &RepeatLatency| Some(Requests::of(&repeat.histogram?.decode().ok()?));
+        let requests = repeats.iter().map(requests).collect::<Option<Vec<Requests>>>();
+        let requests = requests
+            .filter(|of_repeats| !of_repeats.is_empty())
+            .map(|of_repeats| MergedRequests { all: Requests::merged(&of_repeats), of_repeats });
+        Self { repeats, requests }
+    }
+
+    /// The p99 in milliseconds of all requests of these repeats together, with its interval over the repeats.
+    ///
+    /// The interval is that of the jackknife (Tukey 1958): the p99 is computed again without each repeat, and the spread of these
+    /// values gives the standard error, on logarithms, with Student's t for repeats less one. It is never narrower than what the
+    /// scatter of the repeats' own p99s gives, and its upper end is further off ([`upper_half`]). A record without histograms has only
+    /// the p99s of its repeats: their geometric mean.
+    pub(crate) fn p99(&self) -> Result<Figure, Missing> {
+        let Some(MergedRequests { of_repeats, all }) = &self.requests else {
+            return mean_of_p99s(self.repeats);
         };
-        return LatencyMs {
-            p50: admissible(0.5, |latency| latency.p50),
-            p90: admissible(0.9, |latency| latency.p90),
-            p99: admissible(TAIL, |latency| latency.p99),
-            p999: admissible(0.999, |latency| latency.p999),
+        percentile_admissible(all.count(), TAIL)?;
+        let value = all.quantile_ms(TAIL);
+        let n_repeats = of_repeats.len();
+        let interval = if n_repeats < INTERVAL_REPEATS_MIN {
+            Err(Missing::too_few(n_repeats))
+        } else {
+            Ok(interval(value, all, of_repeats))
+        };
+        Ok(Figure { value, interval, n_repeats })
+    }
+
+    /// Latency of all requests of these repeats together; of a record without histograms, the median repeat's.
+    pub(crate) fn latency(&self) -> LatencyMs {
+        let repeats = self.repeats;
+        let median_of = |figure: fn(&LatencyMs) -> Option<f64>| {
+            median(repeats.iter().filter_map(|repeat| figure(repeat.figures)).collect())
+        };
+        let of_repeats = LatencyMs {
+            n: repeats.iter().map(|repeat| repeat.figures.n).sum(),
+            mean: median_of(|latency| latency.mean),
+            deviation: median_of(|latency| latency.deviation),
+            deviation_of_seconds: median_of(|latency| latency.deviation_of_seconds),
+            max: repeats.iter().filter_map(|repeat| repeat.figures.max).reduce(f64::max),
+            ..LatencyMs::default()
+        };
+        let Some(MergedRequests { all, .. }) = &self.requests else {
+            let admissible = |fraction: f64, figure: fn(&LatencyMs) -> Option<f64>| {
+                let enough =
+                    repeats.iter().filter(|repeat| percentile_admissible(repeat.figures.n, fraction).is_ok());
+                median(enough.filter_map(|repeat| figure(repeat.figures)).collect())
+            };
+            return LatencyMs {
+                p50: admissible(0.5, |latency| latency.p50),
+                p90: admissible(0.9, |latency| latency.p90),
+                p99: admissible(TAIL, |latency| latency.p99),
+                p999: admissible(0.999, |latency| latency.p999),
+                ..of_repeats
+            };
+        };
+        let at = |fraction: f64| {
+            percentile_admissible(all.count(), fraction).is_ok().then(|| all.quantile_ms(fraction))
+        };
+        LatencyMs {
+            n: all.count(),
+            mean: all.mean_ms(),
+            deviation: all.deviation_ms(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(TAIL),
+            p999: at(0.999),
             ..of_repeats
-        };
-    };
-    let at = |fraction: f64| {
-        let enough = percentile_admissible(all.len(), fraction).is_ok();
-        enough.then(|| all.value_at_quantile(fraction) as f64 / 1e6)
-    };
-    LatencyMs {
-        n: all.len(),
-        mean: (!all.is_empty()).then(|| all.mean() / 1e6),
-        deviation: (all.len() > 1).then(|| all.stdev() / 1e6),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(TAIL),
-        p999: at(0.999),
-        ..of_repeats
+        }
     }
 }
 
@@ -117,15 +138,6 @@ fn mean_of_p99s(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
     }
     let values: Vec<f64> = repeats.iter().filter_map(|repeat| repeat.figures.p99).collect();
     estimate(&values, Scale::Logarithmic, 0)
-}
-
-fn merged(histograms: &[Histogram<u64>]) -> Histogram<u64> {
-    let mut all = Histogram::new(3).expect("three significant digits are allowed");
-    all.auto(true);
-    for histogram in histograms {
-        all.add(histogram).expect("it grows with what is added");
-    }
-    all
 }
 
 /// The upper end lies further off than the lower one: the p99 of a queue is inverse to the capacity that is left, so it scatters evenly
@@ -143,17 +155,10 @@ fn around(value: f64, half: f64) -> Interval {
     Interval { low: value * (-half).exp(), high: value * upper_half(half).exp() }
 }
 
-fn interval(value: f64, all: &mut Histogram<u64>, histograms: &[Histogram<u64>]) -> Interval {
-    let count = histograms.len() as f64;
-    let without: Vec<f64> = histograms
-        .iter()
-        .map(|histogram| {
-            all.subtract(histogram).expect("it was added before");
-            let rest = quantile_ms(all).ln();
-            all.add(histogram).expect("it has room, since it was in it");
-            rest
-        })
-        .collect();
+fn interval(value: f64, all: &Requests, repeats: &[Requests]) -> Interval {
+    let count = repeats.len() as f64;
+    let without: Vec<f64> =
+        repeats.iter().map(|repeat| all.quantile_ms_without(TAIL, &[repeat]).ln()).collect();
     let centre = mean(&without).expect("at least three repeats");
     if without.iter().any(|value| !value.is_finite()) {
         // Without one repeat nothing is left: nothing is known of the scatter.
@@ -161,11 +166,12 @@ fn interval(value: f64, all: &mut Histogram<u64>, histograms: &[Histogram<u64>])
     }
     let squares: f64 = without.iter().map(|value| (value - centre).powi(2)).sum();
     let by_jackknife = ((count - 1.0) / count * squares).sqrt();
-    let own: Vec<f64> = histograms.iter().filter_map(p99_of).map(f64::ln).collect();
+    let has_own = |repeat: &&Requests| repeat.count() >= OWN_REQUESTS_MIN;
+    let own: Vec<f64> = repeats.iter().filter(has_own).map(|repeat| repeat.quantile_ms(TAIL).ln()).collect();
     let by_scatter = sample_deviation(&own).map_or(0.0, |deviation| deviation / count.sqrt());
     let half = student_factor(count - 1.0) * by_jackknife.max(by_scatter);
     let around = around(value, half);
-    Interval { low: around.low.min(without_worst(all, histograms)), ..around }
+    Interval { low: around.low.min(without_worst(all, repeats)), ..around }
 }
 
 /// A resample of repeats that holds none of the worst is no surprise while at least so many of all resamples are such.
@@ -174,16 +180,15 @@ const RESAMPLES_MIN: f64 = 0.025;
 /// The p99 in milliseconds of the repeats without the worst, that other repeats of the same thing might have lacked by chance. The
 /// jackknife does not see this: it leaves out one at a time, and p99 stays where one other bad repeat holds it. Of resamples of repeats
 /// (the bootstrap of Efron 1979) this is the 2.5th percentile where a few repeats are bad and the others alike.
-fn without_worst(all: &mut Histogram<u64>, histograms: &[Histogram<u64>]) -> f64 {
-    let count = histograms.len();
+fn without_worst(all: &Requests, repeats: &[Requests]) -> f64 {
+    let count = repeats.len();
     let is_likely = |worst: &usize| (1.0 - *worst as f64 / count as f64).powf(count as f64) > RESAMPLES_MIN;
     let worst = (1..count).take_while(is_likely).count();
-    let mut by_p99: Vec<&Histogram<u64>> = histograms.iter().collect();
-    by_p99.sort_by_key(|histogram| histogram.value_at_quantile(TAIL));
-    for histogram in &by_p99[count - worst..] {
-        all.subtract(*histogram).expect("it was added before");
-    }
-    quantile_ms(all)
+    let mut by_p99: Vec<(f64, &Requests)> =
+        repeats.iter().map(|repeat| (repeat.quantile_ms(TAIL), repeat)).collect();
+    by_p99.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let worst: Vec<&Requests> = by_p99[count - worst..].iter().map(|(_, repeat)| *repeat).collect();
+    all.quantile_ms_without(TAIL, &worst)
 }
 
 #[cfg(test)]
@@ -222,7 +227,7 @@ mod tests {
             .zip(&encoded)
             .map(|(figures, histogram)| RepeatLatency { figures, histogram: Some(histogram) })
             .collect();
-        merged_p99(&repeats).unwrap()
+        Merged::of(&repeats).p99().unwrap()
     }
 
     /// Share of intervals that hold the true p99, where each repeat has arrivals of its own.
@@ -232,7 +237,10 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(u64::MAX);
         let others: Vec<Histogram<u64>> =
             (0..2_000).map(|_| queue(&mut random, busy, 2_000, 4_000)).collect();
-        let truth = quantile_ms(&merged(&others));
+        let mut all = Histogram::new(3).unwrap();
+        all.auto(true);
+        others.iter().for_each(|other| all.add(other).unwrap());
+        let truth = quantile_ms(&all);
         let covered = (0..trials).filter(|trial| {
             let mut random = ChaCha8Rng::seed_from_u64(*trial);
             let histograms: Vec<Histogram<u64>> =
