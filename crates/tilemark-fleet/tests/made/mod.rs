@@ -6,7 +6,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::Path,
+    sync::{Arc, LazyLock, Mutex},
+};
 use tilemark_fleet::{End, HostEnd};
 use tilemark_plan::{
     facts::HostFacts,
@@ -124,29 +129,58 @@ pub(crate) fn write_end(folder: &Path, host: &str, number: u32, end: End, becaus
 pub(crate) fn write_host(folder: &Path, host: &Host) {
     write_end(folder, &host.name, host.attempt, host.end, "");
     let place = attempt(folder, &host.name, host.attempt).join("record");
+    let facts: HostFacts = serde_json::from_value(host.facts.clone()).unwrap();
+    put(&place.join("facts.json"), &text(&facts));
+    for (file, text) in &*measured(host) {
+        put(&place.join(file), text);
+    }
+    RunDirectory::at(&place).close().unwrap();
+}
+
+/// Files of a record by their paths.
+type Files = Arc<Vec<(String, String)>>;
+
+/// What is measured of a host, and judged. Tests have many hosts in common, and each is made once.
+fn measured(host: &Host) -> Files {
+    static MADE: LazyLock<Mutex<HashMap<String, Files>>> = LazyLock::new(Mutex::default);
+    // Neither its facts nor how it ended are in these files.
+    let key = Host { facts: Value::Null, end: End::Trusted, attempt: 1, ..host.clone() };
+    let key = format!("{key:?}");
+    let known = MADE.lock().unwrap().get(&key).cloned();
+    known.unwrap_or_else(|| {
+        let files = Files::new(make(host));
+        MADE.lock().unwrap().insert(key, files.clone());
+        files
+    })
+}
+
+fn make(host: &Host) -> Vec<(String, String)> {
     let summary = tilemark_fixtures::host(8, Bytes::from_gib(64));
     let request = Request { settings: host.settings.clone(), ..tilemark_fixtures::request(&[Backend::Kvm]) };
     let plan = tilemark_fixtures::plan(&host.scenario, &request, &summary);
-    let facts: HostFacts = serde_json::from_value(host.facts.clone()).unwrap();
-    put(&place.join("plan.json"), &plan);
-    put(&place.join("facts.json"), &facts);
+    let mut files = vec![("plan.json".to_owned(), text(&plan))];
     let mut random = ChaCha8Rng::seed_from_u64(host.seed);
     let mut all = Vec::new();
     for point in &plan.points {
         for repeat in 1..=host.repeats {
             let summary = repeat_of(host, point, repeat, &mut random);
-            put(&place.join(format!("points/{:02}/repeat-{repeat}/summary.json", point.index)), &summary);
+            let file = format!("points/{:02}/repeat-{repeat}/summary.json", point.index);
+            files.push((file, text(&summary)));
             all.push(summary);
         }
     }
-    put(&place.join("result.json"), &result(host, &plan, &all));
-    RunDirectory::at(&place).close().unwrap();
+    files.push(("result.json".to_owned(), text(&result(host, &plan, &all))));
+    files
+}
+
+fn text(document: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(document).unwrap()
 }
 
 /// Writes a document without waiting for the disk: a fleet has thousands.
-fn put(path: &Path, document: &impl serde::Serialize) {
+fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, serde_json::to_string_pretty(document).unwrap()).unwrap();
+    fs::write(path, text).unwrap();
 }
 
 fn result(host: &Host, plan: &Plan, repeats: &[RepeatSummary]) -> RunResult {
@@ -210,6 +244,7 @@ fn repeat_of(host: &Host, point: &Point, repeat: u32, random: &mut ChaCha8Rng) -
     let (slow, errors) = if point.tiles < host.from_tiles { (1.0, 0.0) } else { (host.slow, host.errors) };
     let level = 2.0 * f64::from(point.tiles).powf(0.3) * slow * f64::exp(noise.sample(random));
     let own = if errors < 1.0 { latencies(level) } else { Histogram::new(3).unwrap() };
+    let (own_latency, own_histogram) = (latency(&own), EncodedHistogram::of(&own));
     let mut merged = own.clone();
     let failed = (REQUESTS as f64 * errors) as u64;
     let mut guests = Vec::new();
@@ -220,7 +255,7 @@ fn repeat_of(host: &Host, point: &Point, repeat: u32, random: &mut ChaCha8Rng) -
         guests.push(json!({
             "name": point.guests[load.guest as usize].name, "tile": load.tile, "offered": REQUESTS,
             "completed": REQUESTS - failed, "completed_in_time": REQUESTS - failed, "errors": failed,
-            "latency_ms": latency(&own), "latency_histogram": EncodedHistogram::of(&own),
+            "latency_ms": own_latency, "latency_histogram": own_histogram,
             "worst_second": { "second": random.random_range(0..20), "latency_ms": level * 7.0 },
         }));
     }
