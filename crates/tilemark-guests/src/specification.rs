@@ -28,9 +28,9 @@ pub fn keeps_all(subject: &Subject<'_>) {
     a_ready_guest_is_who_it_was_told_to_be(subject, StartMode::Clone(template));
     no_two_guests_are_the_same(subject, StartMode::Clone(template));
     a_clone_continues_its_template_and_a_boot_does_not(subject, StartMode::Clone(template));
-    a_new_conversation_replaces_the_old_one(subject);
+    a_new_conversation_replaces_the_old_one(subject, StartMode::Clone(template));
     stopping_is_final_and_can_be_repeated(subject);
-    a_stopped_guests_place_can_be_taken_again(subject);
+    a_stopped_guests_place_can_be_taken_again(subject, StartMode::Clone(template));
 }
 
 fn a_ready_guest_is_who_it_was_told_to_be(subject: &Subject<'_>, mode: StartMode) {
@@ -92,10 +92,9 @@ fn a_clone_continues_its_template_and_a_boot_does_not(subject: &Subject<'_>, clo
     assert_ne!(first.1, booted.1);
 }
 
-fn a_new_conversation_replaces_the_old_one(subject: &Subject<'_>) {
+fn a_new_conversation_replaces_the_old_one(subject: &Subject<'_>, mode: StartMode) {
     let plan = &subject.guests[0];
-    let ready =
-        start_ready(subject.backend, plan, &subject.service, StartMode::Boot, subject.within).unwrap();
+    let ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within).unwrap();
     drop(ready.session);
     for number in 0..3 {
         let mut session = subject.backend.connect(ready.id, subject.within).unwrap();
@@ -120,11 +119,10 @@ fn stopping_is_final_and_can_be_repeated(subject: &Subject<'_>) {
     }
 }
 
-fn a_stopped_guests_place_can_be_taken_again(subject: &Subject<'_>) {
+fn a_stopped_guests_place_can_be_taken_again(subject: &Subject<'_>, clone: StartMode) {
     let plan = &subject.guests[0];
-    for _ in 0..2 {
-        let ready =
-            start_ready(subject.backend, plan, &subject.service, StartMode::Boot, subject.within).unwrap();
+    for mode in [StartMode::Boot, clone, clone] {
+        let ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within).unwrap();
         subject.backend.stop(ready.id).unwrap();
     }
 }
