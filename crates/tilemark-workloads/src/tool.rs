@@ -214,7 +214,7 @@ mod tests {
     use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,
-        workload::{SysbenchParameters, Work},
+        workload::{DiskParameters, Work},
     };
     use tilemark_units::Span;
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn done(script: &'static str, seconds: u64) -> Gathered {
-        let work = Work::Sysbench(SysbenchParameters::default());
+        let work = Work::Disk(DiskParameters::default());
         let job = LoadJob {
             streams: vec![Stream::new(4, "127.0.0.1:1".parse().unwrap(), Demand::Closed, work)],
             processors: Vec::new(),
