@@ -18,6 +18,7 @@ mod scenario;
 mod server;
 mod site;
 mod store;
+mod target;
 mod telemetry;
 mod tools;
 mod web;
@@ -38,22 +39,10 @@ pub use record::{take_histogram as histogram, take_record as record};
 pub use scenario::take_scenario as scenario;
 pub use site::take_answers as site;
 pub use store::{take_mariadb as mariadb, take_postgresql as postgresql};
+pub use target::Target;
 pub use telemetry::take_telemetry as telemetry;
 pub use tools::take_fio as fio;
 pub use web::{take_answers as web, take_requests as requests};
-
-/// A parser of foreign bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// Its name, the same as that of its program in `fuzz/`.
-    pub name: &'static str,
-    /// Whose bytes it takes.
-    pub about: &'static str,
-    /// Takes any bytes, as the parser's user does. It must return.
-    pub take: fn(&[u8]),
-    /// First inputs, made by our own encoders.
-    pub seeds: fn() -> Vec<Vec<u8>>,
-}
 
 /// All targets.
 pub const ALL: [Target; 23] = [
