@@ -4,6 +4,7 @@ mod attacks;
 mod bench;
 mod cargo;
 mod ci;
+mod circles;
 mod decisions;
 mod figures;
 mod fleet_lab;
@@ -16,6 +17,7 @@ mod promises;
 mod scenarios;
 mod schema;
 mod soak;
+mod sources;
 mod supply;
 mod test_pool;
 mod walls;
@@ -46,7 +48,7 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
           the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
           names them, --only names fuzz targets
   supply  check licences, versions, sources and shared features of all crates, by deny.toml
-  walls   check which crate depends on which
+  walls   check which crate depends on which, and that no more than three files of a crate use each other in a circle
   words [--list | --lower]
           check documents, help and messages for the words that docs/writing.md rules out; list those that are left in messages,
           or lower their number in xtask/words-left.toml";

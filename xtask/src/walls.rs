@@ -1,8 +1,10 @@
-//! Which crate may know which, as docs/architecture.md has it too; and the order of the folders of `tilemark-run`.
+//! Which crate may know which, as docs/architecture.md has it too; the order of the folders of `tilemark-run`; and that few files of
+//! a crate use each other in a circle.
 
 use crate::{
     cargo::{cargo_command, workspace},
-    words::{files, is_test},
+    circles,
+    sources::{files, without_tests},
 };
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
@@ -143,7 +145,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("tilemark-store", &["tilemark-store-data", "tilemark-sys", "tilemark-tls"]),
 ];
 
-/// Fails where a crate knows one that it must not, or is not in the list.
+/// Fails where a crate knows one that it must not, or is not in the list; and where too many files use each other.
 pub(crate) fn check() -> Result<()> {
     let output = cargo_command(&["metadata", "--no-deps", "--format-version", "1", "--locked"])
         .output()
@@ -153,7 +155,8 @@ pub(crate) fn check() -> Result<()> {
     let mut broken = broken(&metadata);
     broken.extend(not_in_table(&page));
     broken.extend(upwards(&page)?);
-    if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
+    broken.extend(in_circles(&metadata)?);
+    if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("\n")) }
 }
 
 fn broken(metadata: &Value) -> Vec<String> {
@@ -227,19 +230,10 @@ fn used_of_crate(source: &str, path: &Path) -> Result<BTreeSet<String>> {
 }
 
 fn collect(tokens: TokenStream, used: &mut BTreeSet<String>) {
-    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let tokens = without_tests(tokens);
     let is = |place: usize, sign: char| matches!(tokens.get(place), Some(TokenTree::Punct(found)) if found.as_char() == sign);
-    let mut place = 0;
-    while let Some(token) = tokens.get(place) {
+    for (place, token) in tokens.iter().enumerate() {
         match token {
-            TokenTree::Group(group) if is_test(&group.stream()) => {
-                // The test itself, up to the end of its body or its declaration.
-                let is_end = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace);
-                while tokens.get(place + 1).is_some_and(|token| !is_end(token)) && !is(place + 1, ';') {
-                    place += 1;
-                }
-                place += 1;
-            }
             TokenTree::Group(group) => collect(group.stream(), used),
             TokenTree::Ident(name) if name == "crate" && is(place + 1, ':') => match tokens.get(place + 3) {
                 Some(TokenTree::Ident(first)) => {
@@ -250,7 +244,6 @@ fn collect(tokens: TokenStream, used: &mut BTreeSet<String>) {
             },
             _ => {}
         }
-        place += 1;
     }
 }
 
@@ -259,6 +252,21 @@ fn first_names(list: TokenStream) -> Vec<String> {
     let tokens: Vec<TokenTree> = list.into_iter().collect();
     let parts = tokens.split(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == ','));
     parts.filter_map(|part| Some(part.first()?.to_string())).collect()
+}
+
+/// Circles of files in the libraries and programs of the workspace.
+fn in_circles(metadata: &Value) -> Result<Vec<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut circles = Vec::new();
+    for target in list(&metadata["packages"]).iter().flat_map(|package| list(&package["targets"])) {
+        let is_ours = ["lib", "proc-macro", "bin"].iter().any(|kind| target["kind"][0] == *kind);
+        if is_ours {
+            let root = Path::new(target["src_path"].as_str().unwrap_or_default());
+            let root = root.strip_prefix(workspace()).unwrap_or(root);
+            circles.extend(circles::of_crate(root, &|file| fs::read_to_string(workspace().join(file)).ok())?);
+        }
+    }
+    Ok(circles)
 }
 
 #[cfg(test)]

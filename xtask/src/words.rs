@@ -1,13 +1,12 @@
 //! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, and in messages.
 
-use crate::cargo::workspace;
-use anyhow::{Context, Result, bail};
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use std::{
-    collections::BTreeMap,
-    fmt, fs,
-    path::{Path, PathBuf},
+use crate::{
+    cargo::workspace,
+    sources::{files, without_tests},
 };
+use anyhow::{Context, Result, bail};
+use proc_macro2::{TokenStream, TokenTree};
+use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 const RULES: &str = "docs/writing.md";
 /// How many each crate's messages still have.
@@ -250,21 +249,8 @@ fn texts(source: &str, file: &str) -> Result<Texts> {
 }
 
 fn collect(tokens: TokenStream, texts: &mut Texts) {
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
+    for token in without_tests(tokens) {
         match token {
-            TokenTree::Group(group)
-                if group.delimiter() == Delimiter::Bracket && is_test(&group.stream()) =>
-            {
-                // The test itself, up to the end of its body or its declaration.
-                for token in tokens.by_ref() {
-                    let is_body =
-                        matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-                    if is_body || matches!(&token, TokenTree::Punct(sign) if sign.as_char() == ';') {
-                        break;
-                    }
-                }
-            }
             TokenTree::Group(group) if is_comment(&group.stream()) => {
                 let line = group.span().start().line;
                 let last = group.stream().into_iter().last().map(|text| text.to_string());
@@ -282,12 +268,6 @@ fn collect(tokens: TokenStream, texts: &mut Texts) {
     }
 }
 
-/// Whether an attribute marks what only tests have.
-pub(crate) fn is_test(attribute: &TokenStream) -> bool {
-    let text = attribute.to_string().replace(' ', "");
-    text == "test" || (text.starts_with("cfg(") && text.contains("test") && !text.contains("not("))
-}
-
 fn is_comment(attribute: &TokenStream) -> bool {
     let mut tokens = attribute.clone().into_iter();
     matches!(tokens.next(), Some(TokenTree::Ident(name)) if name == "doc")
@@ -300,25 +280,6 @@ fn plain(literal: &str) -> String {
     let mut parts = text.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + "{" + part.split_once('}').map_or(part, |(_, after)| after))
-}
-
-/// The files of a folder and those below it whose names end so, those of tests aside.
-pub(crate) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let is_test = stem == "tests" || stem == "testing" || stem.ends_with("_tests");
-        if is_test {
-            continue;
-        } else if path.is_dir() {
-            files.extend(self::files(&path, ending)?);
-        } else if path.extension().is_some_and(|found| found == ending) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// A file's path below the workspace.
