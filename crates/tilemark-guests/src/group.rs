@@ -25,7 +25,11 @@ pub(crate) struct Limits {
 
 /// The group of one guest. Dropping it removes it: its processes have ended by then. What is left is removed with the run's.
 #[derive(Debug)]
-pub(crate) struct OwnGroup(PathBuf);
+pub(crate) struct OwnGroup {
+    folder: PathBuf,
+    /// How many processes the kernel had ended at its limit before, where a guest of the same name left it behind.
+    ended_before: u64,
+}
 
 impl OwnGroup {
     /// Makes it, where the run has a group.
@@ -37,45 +41,51 @@ impl OwnGroup {
         let Some(run) = run else { return Ok(None) };
         let folder = run.join(name);
         fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
-        let group = Self(folder);
+        let group = Self { ended_before: ended_at_limit(&folder), folder };
         group.limit(run, limits)?;
         Ok(Some(group))
     }
 
     fn limit(&self, run: &Path, limits: &Limits) -> Result<(), GuestError> {
         if hands_on(run, "pids") {
-            set(&self.0.join("pids.max"), &limits.processes.to_string())?;
+            set(&self.folder.join("pids.max"), &limits.processes.to_string())?;
         }
         if hands_on(run, "cpuset") && !limits.processors.is_empty() {
-            set(&self.0.join("cpuset.cpus"), &ranges(&limits.processors))?;
+            set(&self.folder.join("cpuset.cpus"), &ranges(&limits.processors))?;
         }
         let Some(memory) = limits.memory.filter(|_| hands_on(run, "memory")) else { return Ok(()) };
-        set(&self.0.join("memory.max"), &memory.get().to_string())?;
-        let swap = self.0.join("memory.swap.max");
+        set(&self.folder.join("memory.max"), &memory.get().to_string())?;
+        let swap = self.folder.join("memory.swap.max");
         // A kernel that was built without swap, or does not account for it, has no such file.
         if swap.exists() { set(&swap, &limits.swap.get().to_string()) } else { Ok(()) }
     }
 
     /// Its folder.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// To start a process in it.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
-        File::open(&self.0).map(OwnedFd::from)
+        File::open(&self.folder).map(OwnedFd::from)
     }
 
-    /// Whether the kernel ended a process of it because it was at its limit (cgroup-v2.rst, "memory.events").
+    /// Whether the kernel ended a process of it because it was at its limit.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
-        let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
-        events.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
+        ended_at_limit(&self.folder) > self.ended_before
     }
+}
+
+/// How many processes of a group the kernel ended because it was at its limit (cgroup-v2.rst, "memory.events").
+fn ended_at_limit(group: &Path) -> u64 {
+    let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
+    let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 impl Drop for OwnGroup {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.folder);
     }
 }
 
@@ -161,6 +171,8 @@ mod tests {
         assert!(!group.ran_out_of_memory());
         fs::write(&events, "max 9\noom 1\noom_kill 1\n").unwrap();
         assert!(group.ran_out_of_memory());
+        let next = OwnGroup::create(Some(&run), "web", &limits()).unwrap().unwrap();
+        assert!(!next.ran_out_of_memory(), "what the guest before it did is not its own");
         fs::remove_file(&events).unwrap();
         drop(group);
         assert!(!run.join("web").exists());

@@ -12,7 +12,7 @@ use std::{
 };
 use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
-    place::in_words,
+    place::{in_words, ranges},
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
     scenario::{Gate, Surge, SurgeAt},
@@ -329,9 +329,11 @@ fn ends_by_count(load: &LoadPlan) -> bool {
 }
 
 fn threads(ids: &[u32]) -> String {
-    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     let word = if ids.len() == 1 { "thread" } else { "threads" };
-    format!("{word} {}", ids.join(", "))
+    // A core's threads are beside each other there.
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    format!("{word} {}", ranges(&ids))
 }
 
 fn point(point: &Point) -> String {
@@ -361,6 +363,12 @@ mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of, search};
     use tilemark_plan::{plan::Backend, resolve::Request};
+
+    #[test]
+    fn threads_are_listed_as_the_kernel_lists_them() {
+        assert_eq!(threads(&[0, 4, 1, 5, 2, 8]), "threads 0-2,4-5,8");
+        assert_eq!(threads(&[3]), "thread 3");
+    }
 
     #[test]
     fn both_sides_are_named_with_what_they_set_and_a_is_first() {
