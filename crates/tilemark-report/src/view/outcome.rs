@@ -1,6 +1,6 @@
 //! Whether a step holds, in one word.
 
-/// What the gate said of a step.
+/// What the gate found for a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It is within all limits.

@@ -12,7 +12,7 @@ static PLACES: LazyLock<Histogram<u64>> =
 /// What is in a place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// The longest time that it stands for, in nanoseconds.
+    /// The longest time in it, in nanoseconds.
     longest: u64,
     requests: u64,
 }
@@ -24,7 +24,7 @@ impl Place {
     }
 }
 
-/// Those of one repeat, or of several together.
+/// Those of one repeat, or of several together. A foreign record may have any counts: sums stay at the greatest number, as hdrhistogram's do.
 pub(crate) struct Requests {
     /// From the fastest to the slowest.
     places: Vec<Place>,
@@ -46,10 +46,12 @@ impl Requests {
         places.sort_unstable();
         places.dedup_by(|other, first| {
             let is_same = other.longest == first.longest;
-            first.requests += if is_same { other.requests } else { 0 };
+            if is_same {
+                first.requests = first.requests.saturating_add(other.requests);
+            }
             is_same
         });
-        Self { places, count: all.iter().map(|one| one.count).sum() }
+        Self { places, count: sum(all.iter()) }
     }
 
     /// How many there are.
@@ -64,17 +66,17 @@ impl Requests {
 
     /// The quantile without some of the repeats that were merged, in milliseconds; 0 where nothing is left.
     pub(crate) fn quantile_ms_without(&self, fraction: f64, left_out: &[&Self]) -> f64 {
-        let count = self.count - left_out.iter().map(|one| one.count).sum::<u64>();
+        let count = self.count.saturating_sub(sum(left_out.iter().copied()));
         let wanted = ((fraction * count as f64).ceil() as u64).max(1);
         let mut left_out: Vec<&[Place]> = left_out.iter().map(|one| one.places.as_slice()).collect();
-        let mut up_to = 0;
+        let mut up_to = 0_u64;
         for place in &self.places {
-            up_to += place.requests;
+            up_to = up_to.saturating_add(place.requests);
             for rest in &mut left_out {
                 while let [first, others @ ..] = rest
                     && first.longest <= place.longest
                 {
-                    up_to -= first.requests;
+                    up_to = up_to.saturating_sub(first.requests);
                     *rest = others;
                 }
             }
@@ -106,6 +108,10 @@ impl Requests {
         let squares: f64 = self.places.iter().map(square).sum();
         (self.count > 1).then(|| (squares / self.count as f64).sqrt() / 1e6)
     }
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a Requests>) -> u64 {
+    all.fold(0, |sum, one| sum.saturating_add(one.count))
 }
 
 #[cfg(test)]
@@ -153,6 +159,23 @@ mod tests {
             assert_eq!(rest.count(), wanted.len());
             assert_eq!(rest.mean_ms(), (!wanted.is_empty()).then(|| wanted.mean() / 1e6), "{left_out:b}");
             assert_eq!(rest.deviation_ms(), (wanted.len() > 1).then(|| wanted.stdev() / 1e6), "{left_out:b}");
+        }
+    }
+
+    #[test]
+    fn no_count_and_no_time_of_a_foreign_record_is_too_large() {
+        let mut histogram = Histogram::new_with_bounds(1, u64::MAX, 3).unwrap();
+        for time in [1, 1_000_000, u64::MAX] {
+            histogram.record_n(time, u64::MAX / 2).unwrap();
+        }
+        let requests = [0, 1, 2].map(|_| Requests::of(&histogram));
+        let all = Requests::merged(&requests);
+        assert_eq!(all.count(), u64::MAX);
+        assert!(all.mean_ms().unwrap().is_finite() && all.deviation_ms().unwrap().is_finite());
+        let places = [1, 1_000_000, u64::MAX].map(|time| PLACES.highest_equivalent(time) as f64 / 1e6);
+        for left_out in [vec![], vec![&requests[0]], requests.iter().collect()] {
+            let found = all.quantile_ms_without(0.99, &left_out);
+            assert!(found == 0.0 || places.contains(&found), "{found}");
         }
     }
 }
