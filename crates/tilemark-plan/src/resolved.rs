@@ -92,7 +92,7 @@ mod tests {
                 }
                 let scenario = Scenario { preset: BTreeMap::new(), ..draft.finish().unwrap() };
                 let text = as_toml(&scenario).unwrap();
-                let has_shape = scenario.load.iter().any(|load| load.work.name() == "sessions");
+                let has_shape = scenario.load.iter().any(|load| load.work.facts().brings_pages());
                 assert_eq!(text.contains("# [load.sessions.page."), has_shape, "{text}");
                 let read = Draft::from_toml(&text, "resolved").unwrap().finish().unwrap();
                 assert_eq!(read, scenario, "{} {preset:?}:\n{text}", builtin.name);

@@ -192,7 +192,7 @@ fn check_ports(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
 
 /// Dynamic pages ask a back end. Beside a database a reader would take them for pages that ask it.
 fn check_pages(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
-    let is_of_pages = |load: &&Load| load.guest == guest.name && load.work.name() == "sessions";
+    let is_of_pages = |load: &&Load| load.guest == guest.name && load.work.facts().brings_pages();
     let pages = scenario.load.iter().find(is_of_pages).filter(|_| guest.serves(Role::Database));
     if let Some(Load { name, .. }) = pages {
         let message =
@@ -221,7 +221,7 @@ fn check_brought(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
         }
     }
     for load in scenario.load.iter().filter(|load| load.guest == guest.name) {
-        if guest.pages.is_some() && load.work.name() == "sessions" {
+        if guest.pages.is_some() && load.work.facts().brings_pages() {
             say(
                 format!("load `{}` has pages of its own, and guest `{name}` has `pages`", load.name),
                 "leave out `pages`, or ask them with `load.web`",

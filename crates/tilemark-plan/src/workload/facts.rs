@@ -82,6 +82,11 @@ pub trait Facts {
         false
     }
 
+    /// Its guest's web server has pages of its own, which ask a back end.
+    fn brings_pages(&self) -> bool {
+        false
+    }
+
     /// The guest's service must secure the connections of this load, and makes a certificate for it when it starts.
     fn service_has_tls(&self) -> bool {
         false

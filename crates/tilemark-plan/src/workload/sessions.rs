@@ -417,6 +417,10 @@ impl Facts for SessionsParameters {
         true
     }
 
+    fn brings_pages(&self) -> bool {
+        true
+    }
+
     fn frames_each(&self) -> u64 {
         let (requests, _) = self.site().of_page();
         FRAMES_EACH * requests.ceil() as u64
