@@ -66,7 +66,7 @@ const ALL: [Trial; 20] = [
     Trial {
         name: "neighbour",
         about: "20 real runs each with a neighbour that takes 30 % of the processor, and of the disk: named in the worst pair",
-        minutes: 100,
+        minutes: 160,
         run: neighbours,
     },
     Trial {

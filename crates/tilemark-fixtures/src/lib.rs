@@ -111,6 +111,7 @@ pub fn request(backends: &[Backend]) -> Request {
         sides: None,
         search: false,
         interference: false,
+        confirm_blocks: 0,
         screening: None,
         within: None,
         demonstrate: None,

@@ -11,6 +11,11 @@ use serde::{Deserialize, Serialize};
 /// The name under which a point's roles are in [`vary`](crate::plan::Point::vary).
 pub const ROLES: &str = "roles";
 
+/// Blocks of repeats in which pairs that look slow are confirmed, where nobody asks for others.
+pub const CONFIRM_BLOCKS: u32 = 6;
+/// So many pairs are confirmed at most.
+pub const CONFIRMED_PAIRS_MAX: usize = 3;
+
 /// The roles of one point, by the names of their guests in the tile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Together {

@@ -112,6 +112,10 @@ pub struct Plan {
     /// Set when settings of the host are screened: which pay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,
+    /// Further blocks of repeats of the pairs of roles that look slow after the planned ones. 0 where roles are not measured in pairs, and
+    /// in older plans.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub confirm_blocks: u32,
     /// It was asked to end within this: a ladder then ends after a whole block of repeats.
     #[serde(default)]
     pub within: Option<Span>,
@@ -234,6 +238,17 @@ pub struct Point {
     pub guests: Vec<GuestPlan>,
     /// Every load of every tile.
     pub loads: Vec<LoadPlan>,
+}
+
+impl Point {
+    /// The load whose figures are the point's own: where roles are measured in pairs that of the role named first, else the scenario's
+    /// headline load. `None` where nothing is sent.
+    pub fn headline<'p>(&'p self, scenario: &'p Scenario) -> Option<&'p str> {
+        let Some(together) = &self.together else { return scenario.headline.as_deref() };
+        let of = |role: &String| scenario.load.iter().find(|load| load.guest == *role);
+        let load = of(&together.first).or_else(|| of(together.second.as_ref()?));
+        load.map(|load| load.name.as_str())
+    }
 }
 
 /// The longest answer that loads wait for, whatever the limits.

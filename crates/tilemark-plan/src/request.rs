@@ -24,6 +24,8 @@ pub struct Request {
     pub search: bool,
     /// Each role of the tile alone and beside every other one, in place of a ladder.
     pub interference: bool,
+    /// Further blocks of repeats of the pairs of roles that look slow; 0: none.
+    pub confirm_blocks: u32,
     /// Settings of the host that are screened, in place of a ladder.
     pub screening: Option<Screening>,
     /// End within this.

@@ -114,7 +114,8 @@ pub struct Slowdown {
     /// of its throughput in a closed one. Missing where it was not measured, and where requests failed: their times mean nothing.
     pub slowdown: Option<Figure>,
     /// Twice the smaller two-sided p of two t tests against no slowdown, corrected by Holm over all slowdowns of the run; 1 where the
-    /// role is not slower (decision 0098). Absent where there is no interval, and in older records.
+    /// role is not slower (decision 0098). Where pairs that look slow are measured in further blocks, the smaller p of both looks, each
+    /// divided by its part of the level (decision 0123). Absent where there is no interval, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
     /// Whether it is certain: `p` is below the level of the run, and the whole interval is above 1.01. Absent in older records, in

@@ -54,7 +54,7 @@ fn backend(view: &View, point: &PointResult) -> String {
 }
 
 fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
-    let headline = load.name == view.headline();
+    let headline = load.name == view.headline_of(point);
     let vary: Vec<String> = point.vary.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let throughput = load.throughput.as_ref();
     let figure = throughput.map(|throughput| throughput.figure);

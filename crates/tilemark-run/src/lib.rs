@@ -48,6 +48,7 @@ pub use tilemark_guests::own_bridge::WantedBridge;
 /// Words of the plan that the command's flags are turned into.
 pub mod plan_words {
     pub use tilemark_plan::{
+        interference::CONFIRM_BLOCKS,
         plan::{Backend, shell_word},
         resolve::Sides,
         scenario::Arrival,

@@ -5,7 +5,7 @@ use clap::{
     builder::{NonEmptyStringValueParser, RangedU64ValueParser},
 };
 use std::{ffi::OsString, path::PathBuf};
-use tilemark_run::plan_words::Span;
+use tilemark_run::plan_words::{CONFIRM_BLOCKS, Span};
 
 /// Measures how many guests a Linux/KVM host carries before they get slow, the first bottleneck, what virtualization
 /// costs, and which change makes a difference.
@@ -330,6 +330,9 @@ pub(crate) struct InterferenceArguments {
     pub(crate) resolution: Resolution,
     #[command(flatten)]
     pub(crate) site: SiteFile,
+    /// Measure the pairs that look slow in so many more blocks; 0: none
+    #[arg(long, default_value_t = CONFIRM_BLOCKS, value_name = "NUMBER")]
+    pub(crate) confirm: u32,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }

@@ -50,7 +50,12 @@ pub(crate) fn of_capacity(arguments: &CapacityArguments) -> Asked {
 
 /// What `tilemark interference` is asked for.
 pub(crate) fn of_interference(arguments: &InterferenceArguments) -> Asked {
-    Asked { scenario: arguments.scenario.clone(), interference: true, ..of_resolution(&arguments.resolution) }
+    Asked {
+        scenario: arguments.scenario.clone(),
+        interference: true,
+        confirm_blocks: arguments.confirm,
+        ..of_resolution(&arguments.resolution)
+    }
 }
 
 /// What `tilemark host try` is asked for.

@@ -159,6 +159,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         passes,
         search,
         screening: request.screening.clone(),
+        confirm_blocks: if request.interference { request.confirm_blocks } else { 0 },
         within: request.within,
         expected,
     })

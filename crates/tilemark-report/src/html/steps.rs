@@ -13,6 +13,10 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
     page.raw("<p class=\"about\">");
     match view.headline() {
         "" => page.raw("This scenario sends no load."),
+        _ if view.report.result.interference.is_some() => {
+            page.raw("Figures of the role that is named first. The gate: every load keeps ");
+            page.text(&view::gate_words(&view.report.plan.scenario.gate)).raw(".")
+        }
         headline => {
             page.raw("Figures of the load <b>").text(headline).raw("</b>. The gate: every load keeps ");
             page.text(&view::gate_words(&view.report.plan.scenario.gate)).raw(".")

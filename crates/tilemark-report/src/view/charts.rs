@@ -350,7 +350,7 @@ fn line(view: &View, group: &Group, load: &str, steps: &[String]) -> Line {
 }
 
 fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) -> LinePoint {
-    let headline = load == view.headline();
+    let headline = load == view.headline_of(point);
     let result = point.loads.iter().find(|other| other.name == load);
     let figure = if headline { p99(point) } else { result.and_then(load_p99) };
     let broken = point.broke.iter().find(|broke| broke.load == load);
@@ -467,7 +467,7 @@ fn details(view: &View) -> Vec<Detail> {
 }
 
 fn detail<'a>(view: &View<'a>, group: &Group, point: &'a PointResult) -> Detail {
-    let headline = point.loads.iter().find(|load| load.name == view.headline());
+    let headline = point.loads.iter().find(|load| load.name == view.headline_of(point));
     let guests = headline.map(|load| load.guests.as_slice()).unwrap_or_default();
     let mut tiles: BTreeMap<u32, f64> = BTreeMap::new();
     for guest in guests {

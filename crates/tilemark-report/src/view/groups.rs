@@ -98,7 +98,13 @@ impl<'a> View<'a> {
         Self { report, axis, groups, doubt: doubt(report) }
     }
 
-    /// The load whose figures are the points' own; empty where nothing is sent.
+    /// The load whose figures are those of this point.
+    pub(crate) fn headline_of(&self, point: &PointResult) -> &'a str {
+        let plan = &self.report.plan;
+        plan.points.get(point.index).and_then(|point| point.headline(&plan.scenario)).unwrap_or_default()
+    }
+
+    /// The headline load of the run; empty where nothing is sent.
     pub(crate) fn headline(&self) -> &'a str {
         self.report.plan.scenario.headline.as_deref().unwrap_or_default()
     }
@@ -264,7 +270,7 @@ impl<'a> View<'a> {
     /// Why `figure` of `point` is missing.
     pub(crate) fn missing(&self, point: &PointResult, figure: &str) -> String {
         let result = &self.report.result;
-        let (at, headline) = (point.index, self.headline());
+        let (at, headline) = (point.index, self.headline_of(point));
         let keys = [format!("points.{at}.{figure}"), format!("points.{at}.loads.{headline}.{figure}")];
         if let Some(reason) = keys.iter().chain([&figure.to_owned()]).find_map(|key| result.missing.get(key))
         {

@@ -17,9 +17,28 @@ const FULL_COLOUR: f64 = 2.0;
 /// The table of slowdowns, where roles were measured alone and in pairs.
 pub(crate) fn interference(view: &View) -> Option<Section> {
     let found = view.report.result.interference.as_ref()?;
-    let about = [Some(ABOUT.to_owned()), certain(found)].into_iter().flatten().collect::<Vec<String>>();
+    let about = [Some(ABOUT.to_owned()), confirmed(view, found), certain(found)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<String>>();
     let parts = vec![Part::Text(about.join(" ")), Part::Table(table(view, found))];
     Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new(), is_answer: true })
+}
+
+/// Which pairs were measured in more blocks than was planned for all: more of their repeats count.
+fn confirmed(view: &View, found: &Interference) -> Option<String> {
+    let planned = view.report.plan.points.first()?.measure.repeats;
+    let has_more = |one: &&Slowdown| one.slowdown.is_some_and(|figure| figure.n_repeats > planned);
+    let pairs: BTreeSet<[&str; 2]> = found
+        .slowdowns
+        .iter()
+        .filter(has_more)
+        .map(|one| [one.role.as_str().min(&one.beside), one.role.as_str().max(&one.beside)])
+        .collect();
+    let names: Vec<String> = pairs.iter().map(|[one, other]| format!("{one} + {other}")).collect();
+    (!names.is_empty()).then(|| {
+        format!("These looked slow and were measured in more blocks than the others: {}.", names.join(", "))
+    })
 }
 
 /// Which ones are certain, over all ratios; older records knew single intervals only.

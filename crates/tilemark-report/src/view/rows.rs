@@ -177,7 +177,7 @@ fn discarded_p99(view: &View, point: &PointResult) -> Option<f64> {
     let voided = |repeat: &&RepeatSummary| {
         repeat.point == point.index && point.repeats_voided.iter().any(|void| void.repeat == repeat.repeat)
     };
-    let headline = view.headline();
+    let headline = view.headline_of(point);
     let loads = view.report.repeats.iter().filter(voided).flat_map(|repeat| &repeat.loads);
     let mut found: Vec<f64> =
         loads.filter(|load| load.name == headline).filter_map(|load| load.latency_ms.p99).collect();
@@ -219,7 +219,7 @@ pub(crate) fn interval(figure: &Figure) -> Option<String> {
 
 /// The guest of the headline load that was answered slowest.
 pub(crate) fn worst_guest<'a>(view: &View<'a>, point: &PointResult) -> Option<&'a GuestResult> {
-    let headline = view.headline();
+    let headline = view.headline_of(point);
     let place = view.report.result.points.iter().find(|other| std::ptr::eq(*other, point))?;
     let load = place.loads.iter().find(|load| load.name == headline)?;
     load.guests

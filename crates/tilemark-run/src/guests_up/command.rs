@@ -131,6 +131,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         sides: None,
         search: false,
         interference: false,
+        confirm_blocks: 0,
         screening: None,
         within: None,
         demonstrate: None,

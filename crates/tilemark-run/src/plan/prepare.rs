@@ -49,6 +49,8 @@ pub struct Asked {
     pub search: bool,
     /// Each role of the tile alone and beside every other one.
     pub interference: bool,
+    /// Further blocks of repeats of the pairs of roles that look slow; 0: none.
+    pub confirm_blocks: u32,
     /// Settings of the host that are screened.
     pub screening: Option<AskedScreening>,
     /// End within this.
@@ -175,6 +177,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         sides: asked.sides.clone(),
         search: asked.search,
         interference: asked.interference,
+        confirm_blocks: asked.confirm_blocks,
         screening,
         within: asked.within,
         demonstrate: asked.demonstrate,

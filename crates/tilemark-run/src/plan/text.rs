@@ -12,6 +12,7 @@ use std::{
 };
 use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
+    interference::CONFIRMED_PAIRS_MAX,
     place::{in_words, ranges},
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
@@ -43,6 +44,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Image     {}", looked.image),
     ];
     lines.extend(screening(plan).iter().map(|line| format!("Tries     {line}")));
+    lines.extend(confirms(plan).map(|line| format!("Confirms  {line}")));
     lines.extend(surges(plan));
     lines.extend(prepared.sides.iter().flat_map(side_lines));
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {
@@ -273,6 +275,29 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     let left_out = screening.left_out.iter().map(|left| format!("not screened: {} ({})", left.key, left.why));
     lines.extend(left_out);
     lines
+}
+
+/// What is measured in further blocks where roles are measured in pairs, and how long that takes at most.
+pub(crate) fn confirms(plan: &Plan) -> Option<String> {
+    let blocks = Some(plan.confirm_blocks).filter(|blocks| *blocks > 0)?;
+    let most = Span::new(time_to_confirm(plan));
+    Some(format!(
+        "up to {CONFIRMED_PAIRS_MAX} pairs that look slow are measured in {} with their roles alone, which takes up to {} more",
+        counted(blocks, "more block"),
+        most.rounded()
+    ))
+}
+
+/// The longest pairs, each with two roles alone.
+fn time_to_confirm(plan: &Plan) -> Duration {
+    let longest = |is_alone: bool, count: usize| {
+        let of_kind =
+            |point: &&Point| point.together.as_ref().is_some_and(|of| of.second.is_none() == is_alone);
+        let mut times: Vec<Duration> = plan.points.iter().filter(of_kind).map(expect::time_of).collect();
+        times.sort_unstable();
+        times.iter().rev().take(count).sum::<Duration>()
+    };
+    (longest(false, CONFIRMED_PAIRS_MAX) + longest(true, 2 * CONFIRMED_PAIRS_MAX)) * plan.confirm_blocks
 }
 
 /// How long it takes, with what may come on top.

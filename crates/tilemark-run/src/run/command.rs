@@ -228,6 +228,7 @@ fn announce(asked: &Asked, prepared: &Prepared, listener: &mut dyn Listener) {
     prepared.left_out.iter().chain(&prepared.rivals).for_each(|line| listener.note(line));
     text::screening(&prepared.plan).iter().for_each(|line| listener.note(line));
     listener.note(&format!("this takes {}", text::time(&prepared.plan)));
+    text::confirms(&prepared.plan).iter().for_each(|line| listener.note(line));
     if asked.seed.is_none() {
         listener.note(&format!(
             "seed {seed}: `--seed {seed}` repeats this order and these schedules",

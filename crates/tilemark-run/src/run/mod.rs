@@ -10,6 +10,7 @@ pub mod compare;
 pub mod continue_record;
 pub(crate) mod engine;
 mod idle_power;
+mod interference;
 mod job_sizes;
 pub mod keep;
 mod limits;

@@ -129,6 +129,7 @@ impl<'a, W: World> Pipeline<'a, W> {
             if self.plan.screening.is_some() {
                 self.confirm()?;
             }
+            self.confirm_pairs()?;
         }
         if self.stop.is_requested() {
             self.event(Event::Interrupted)?;
@@ -233,6 +234,12 @@ impl<'a, W: World> Pipeline<'a, W> {
 
     pub(super) fn repeats_of(&self, point: usize) -> u32 {
         self.repeats.iter().filter(|repeat| repeat.point == point).count() as u32
+    }
+
+    /// A number that no repeat of this point has: those that were retried have the number of their block.
+    pub(super) fn next_repeat(&self, point: usize) -> u32 {
+        let own = self.repeats.iter().filter(|repeat| repeat.point == point);
+        own.map(|repeat| repeat.repeat).max().unwrap_or(0) + 1
     }
 
     /// Repeats of earlier sessions.

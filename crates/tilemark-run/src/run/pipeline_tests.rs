@@ -745,6 +745,30 @@ fn a_role_whose_repeat_was_discarded_is_measured_again_alone_and_still_has_its_s
 }
 
 #[test]
+fn a_pair_that_looks_slow_is_measured_in_further_blocks_with_its_roles_alone() {
+    let request = Request { interference: true, confirm_blocks: 2, tiles: None, ..ladder() };
+    let plan = plan_of(TILE, &request);
+    let pairs = plan.passes.len();
+    // Beside a second one of its kind the role is slower, by more or less.
+    let blocks: Vec<u32> = plan.passes.iter().map(|pass| pass.block).collect();
+    let world = FakeWorld::new(move |job, pass| {
+        let beside = blocks.get(pass as usize).map_or(9, |block| [6, 9, 14][*block as usize - 1]);
+        answered(job, if job.streams.len() > 1 { beside } else { 5 })
+    });
+    let ran = run(&plan, &world, &no_stop());
+    ran.outcome.as_ref().unwrap();
+    let further: Vec<(usize, u32)> =
+        ran.began()[pairs..].iter().map(|pass| (pass.point, pass.block)).collect();
+    assert_eq!(further.len(), 4, "{further:?}");
+    for block in [4, 5] {
+        let mut points: Vec<usize> =
+            further.iter().filter(|pass| pass.1 == block).map(|pass| pass.0).collect();
+        points.sort_unstable();
+        assert_eq!(points, [0, 1], "the role alone and the pair: {further:?}");
+    }
+}
+
+#[test]
 fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_guest_failed() {
     let stop = no_stop();
     let stopper = stop.clone();

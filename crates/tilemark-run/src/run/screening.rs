@@ -46,15 +46,8 @@ impl<W: World> Pipeline<'_, W> {
             if is_settled || self.stop.is_requested() || !self.time_allows_block(block) {
                 break;
             }
-            let number = self.next_block(&points.iter().map(|point| point.index).collect::<Vec<_>>());
             let later: Duration = blocks.iter().skip(done + 1).map(|block| self.time_of_passes(block)).sum();
-            for (place, pass) in block.iter().enumerate() {
-                if !self.stop.is_requested() {
-                    let repeat = self.repeats_of(pass.point) + 1;
-                    let after = self.time_of_passes(&block[place + 1..]) + later;
-                    self.pass(Pass { block: number, repeat, ..*pass }, after, None)?;
-                }
-            }
+            self.further_block(block, later)?;
         }
         Ok(())
     }

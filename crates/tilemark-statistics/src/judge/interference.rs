@@ -1,6 +1,7 @@
 //! How much longer a role's requests take beside another role than alone.
 
 pub(crate) mod certain;
+mod confirm;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ use crate::holm::holm;
 use crate::moments::mean;
 use crate::ratio::ratio;
 use crate::sentence;
-use certain::{LogTimes, Times};
+use certain::{LogTimes, Looks, Times};
+pub use confirm::{SlowPair, pairs_to_confirm};
 
 /// The slowdowns of every loaded role beside every role; `None` where roles were not measured alone and together.
 pub(crate) fn interference(
@@ -55,7 +57,7 @@ pub(crate) fn interference(
     if slowdowns.is_empty() {
         return None;
     }
-    decide(&mut slowdowns, tested);
+    decide(&mut slowdowns, tested, looks(plan));
     let certain = slowdowns.iter().filter(|found| found.is_certain());
     let worst = certain.max_by(|one, other| one.value().total_cmp(&other.value())).cloned();
     Some(Interference { worst, slowdowns, level: Some(certain::LEVEL) })
@@ -95,8 +97,14 @@ pub(crate) fn doubt(
     verdict
 }
 
+/// Every point of roles has as many planned repeats.
+fn looks(plan: &Plan) -> Looks {
+    let planned = plan.points.first().map_or(0, |point| point.measure.repeats as usize);
+    if plan.confirm_blocks > 0 { Looks::After(planned) } else { Looks::Once }
+}
+
 /// Notes p of each slowdown that has times to test, and whether it is certain. Times that share a point alone are of one role.
-fn decide(slowdowns: &mut [Slowdown], tested: Vec<Option<(usize, Times)>>) {
+fn decide(slowdowns: &mut [Slowdown], tested: Vec<Option<(usize, Times)>>, looks: Looks) {
     let (mut places, mut times): (BTreeMap<usize, Vec<usize>>, BTreeMap<usize, Vec<Times>>) =
         Default::default();
     for (place, tested) in tested.into_iter().enumerate() {
@@ -105,7 +113,7 @@ fn decide(slowdowns: &mut [Slowdown], tested: Vec<Option<(usize, Times)>>) {
             times.entry(alone).or_default().push(of);
         }
     }
-    let p: Vec<f64> = times.values().flat_map(|of_role| certain::p_of_role(of_role)).collect();
+    let p: Vec<f64> = times.values().flat_map(|of_role| certain::p_of_role(of_role, looks)).collect();
     for (place, p) in places.into_values().flatten().zip(holm(&p)) {
         let found = &mut slowdowns[place];
         let low = found.slowdown.and_then(|figure| figure.low);

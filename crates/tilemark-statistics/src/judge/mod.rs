@@ -59,6 +59,7 @@ use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
 pub use hosts::{DecidingFigures, deciding_figures};
+pub use interference::{SlowPair, pairs_to_confirm};
 pub use pairing::Pairing;
 pub use records::{
     OtherRuns, RUNS_MIN, RecordComparison, RunRepeats, compare_records, compare_runs, compare_with_first,

@@ -48,7 +48,7 @@ pub(crate) fn point_result(
         })
         .collect();
     let mut notes = Notes { name: prefix, missing };
-    let headline = plan.scenario.headline.as_deref();
+    let headline = point.headline(&plan.scenario);
     let own = headline.and_then(|name| loads.iter().find(|load| load.name == name)).cloned();
     let holds = holds(measured, survey);
     if let Some(reason) = why_undecided(measured).filter(|_| holds.is_none()) {

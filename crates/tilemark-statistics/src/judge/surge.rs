@@ -4,7 +4,7 @@ use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{PointResult, SurgeResult, SurgeTime};
 use tilemark_record::summary::{AroundSurge, LoadFigures, SurgePart};
 
-use super::interference::certain::{LogTimes, Times, is_certain, p_of_role};
+use super::interference::certain::{LogTimes, Looks, Times, is_certain, p_of_role};
 use super::measured::MeasuredPoint;
 use super::notes::Notes;
 use crate::figure::{Figure, Missing};
@@ -64,7 +64,7 @@ fn p_alone(kept: &[&LoadFigures]) -> f64 {
         [logs(|around| &around.before), logs(|around| &around.during), logs(|around| &around.after)];
     let of_during = Times { alone: before.clone(), beside: during };
     let of_after = Times { alone: before, beside: after };
-    p_of_role(&[of_during, of_after])[0]
+    p_of_role(&[of_during, of_after], Looks::Once)[0]
 }
 
 fn time(parts: &[&SurgePart]) -> SurgeTime {

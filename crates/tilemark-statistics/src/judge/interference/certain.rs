@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! each ratio:    its own t test, and one with the scatter of all repeats of its role -> the smaller p, doubled
+//! confirmed:     the p of the planned pairs of repeats ⁄ 0.25, or that of all ⁄ 0.75  -> the smaller one
 //! all of a run:  Holm's correction -> p below 5 %, and the whole shown interval above 1.01 -> certain
 //! ```
 
@@ -24,14 +25,44 @@ pub(crate) struct Times {
     pub(crate) beside: LogTimes,
 }
 
+/// Part of the level that is spent on the planned pairs of repeats where some are confirmed; the rest is spent on all pairs.
+const FIRST_LOOK: f64 = 0.25;
+
+/// How often the ratios of a run are looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Looks {
+    /// When all of it is measured.
+    Once,
+    /// After so many pairs of repeats, and again after those that confirm what looked slow then.
+    After(usize),
+}
+
+impl Times {
+    /// Of each pair of repeats, in the order of blocks: the logarithm of how many times as long a request took.
+    fn logs_of_slowdowns(&self) -> Vec<f64> {
+        let pairs = self.beside.iter().filter_map(|(block, log)| Some(log - self.alone.get(block)?));
+        pairs.collect()
+    }
+}
+
 /// The p of each ratio that the times of one role give, not corrected for their number. A role that is not slower has 1.
-pub(crate) fn p_of_role(ratios: &[Times]) -> Vec<f64> {
+pub(crate) fn p_of_role(ratios: &[Times], looks: Looks) -> Vec<f64> {
     let shared = ratios.first().and_then(|first| {
         let all: Vec<&LogTimes> =
             std::iter::once(&first.alone).chain(ratios.iter().map(|ratio| &ratio.beside)).collect();
         scatter(&all)
     });
-    ratios.iter().map(|ratio| p_of_ratio(ratio, shared)).collect()
+    ratios.iter().map(|ratio| p_of_looks(&ratio.logs_of_slowdowns(), shared, looks)).collect()
+}
+
+/// The smaller p of two looks, each divided by its part of the level (Bonferroni with weights, Holm 1979). So it does not matter by what
+/// the ratios that are looked at again were chosen: the chance of a false alarm is at most the sum of both parts.
+fn p_of_looks(logs: &[f64], shared: Option<Scatter>, looks: Looks) -> f64 {
+    let Looks::After(planned) = looks else { return p_of_ratio(logs, shared) };
+    let first = p_of_ratio(&logs[..planned.min(logs.len())], shared) / FIRST_LOOK;
+    // So many pairs have degrees of freedom enough of their own.
+    let all = if logs.len() > planned { p_of_ratio(logs, None) / (1.0 - FIRST_LOOK) } else { 1.0 };
+    first.min(all).min(1.0)
 }
 
 /// Whether a slowdown is certain, by Holm's p and the lower end of its 95 % interval.
@@ -50,11 +81,9 @@ struct Scatter {
 /// Two t tests ask the same question, so the smaller p is doubled (Bonferroni). The test with the ratio's own scatter, that of its
 /// interval, needs no assumption, but three repeats leave it two degrees of freedom. The other one has more; it takes the larger of
 /// both scatters, so that a ratio which scatters more than the others of its role is not tested with theirs.
-fn p_of_ratio(ratio: &Times, shared: Option<Scatter>) -> f64 {
-    let pairs = ratio.beside.iter().filter_map(|(block, log)| Some(log - ratio.alone.get(block)?));
-    let differences: Vec<f64> = pairs.collect();
-    let count = differences.len() as f64;
-    let Some((slowdown, variance)) = mean(&differences).zip(sample_variance(&differences)) else {
+fn p_of_ratio(logs: &[f64], shared: Option<Scatter>) -> f64 {
+    let count = logs.len() as f64;
+    let Some((slowdown, variance)) = mean(logs).zip(sample_variance(logs)) else {
         return 1.0;
     };
     if slowdown <= 0.0 {
@@ -131,10 +160,10 @@ mod tests {
         // An interval that ends at 1 has p = 0.05.
         let half = student_factor(2.0) / 3.0_f64.sqrt();
         let ratio = Times { alone: times(&[0.0; 3]), beside: times(&[half - 1.0, half, half + 1.0]) };
-        let found = p_of_role(std::slice::from_ref(&ratio));
+        let found = p_of_role(std::slice::from_ref(&ratio), Looks::Once);
         assert!((found[0] - 0.05).abs() < 1e-6, "{found:?}");
         let faster = Times { alone: ratio.beside, beside: ratio.alone };
-        assert_eq!(p_of_role(&[faster]), [1.0]);
+        assert_eq!(p_of_role(&[faster], Looks::Once), [1.0]);
     }
 
     #[test]
@@ -145,7 +174,7 @@ mod tests {
         let bad = Times { alone: times(&[0.0; 3]), beside: times(&[log - step, log, log + step]) };
         let other = Times { alone: times(&[0.0; 3]), beside: times(&[0.5, -0.5, 0.1]) };
         let ratios: Vec<Times> = std::iter::once(bad).chain(vec![other; 63]).collect();
-        let found = holm(&p_of_role(&ratios));
+        let found = holm(&p_of_role(&ratios, Looks::Once));
         assert!(is_certain(found[0], 1.47), "{}", found[0]);
         assert!(found[1..].iter().all(|p| *p > LEVEL));
     }
@@ -153,5 +182,21 @@ mod tests {
     #[test]
     fn less_than_one_in_a_hundred_is_never_certain() {
         assert!(is_certain(0.0, 1.02) && !is_certain(0.0, 1.009) && !is_certain(0.06, 1.5));
+    }
+
+    #[test]
+    fn a_ratio_that_is_confirmed_is_tested_by_its_planned_pairs_and_by_all() {
+        let beside = [0.4, 0.5, 0.6, 0.45, 0.55, 0.5];
+        let p = |count: usize, looks| {
+            let ratio = Times { alone: times(&[0.0; 6]), beside: times(&beside[..count]) };
+            p_of_role(&[ratio], looks)[0]
+        };
+        assert_eq!(p(3, Looks::After(3)), p(3, Looks::Once) / 0.25, "only the first look");
+        assert_eq!(p(6, Looks::After(3)), p(6, Looks::Once) / 0.75, "the second look");
+        let fades = Times { alone: times(&[0.0; 6]), beside: times(&[0.5, 0.501, 0.502, -0.5, 0.1, -0.3]) };
+        let first = Times { alone: fades.alone.clone(), beside: times(&[0.5, 0.501, 0.502]) };
+        let of_first = p_of_role(&[first], Looks::Once)[0];
+        assert_eq!(p_of_role(&[fades], Looks::After(3))[0], of_first / 0.25, "the first one has it");
+        assert_eq!(p(1, Looks::After(3)), 1.0);
     }
 }
