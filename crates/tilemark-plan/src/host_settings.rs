@@ -64,10 +64,15 @@ impl HostSettings {
     }
 }
 
-/// Puts a setting in place where a key names one, and returns whether it did. All after `host.setting.` is the setting's own key.
+/// Puts a setting in place where a key names one, and returns whether it did.
 pub(crate) fn set(document: &mut Value, key: &str, value: &Value) -> Option<Result<(), String>> {
-    let own = key.strip_prefix(SETTING)?.strip_prefix('.').filter(|own| !own.is_empty())?;
+    let own = own_key(key)?;
     Some(table(document).map(|table| drop(table.insert(own.to_owned(), value.clone()))))
+}
+
+/// A setting's own key: all after `host.setting.`. Nothing where a key names no setting.
+pub(crate) fn own_key(key: &str) -> Option<&str> {
+    key.strip_prefix(SETTING)?.strip_prefix('.').filter(|own| !own.is_empty())
 }
 
 /// Makes the tables of a scenario's settings flat, as they are in a file with `[host.setting]` or with dotted keys.

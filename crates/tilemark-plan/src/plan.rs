@@ -19,6 +19,7 @@ use crate::{
     },
     screening::{Screened, Screening},
     services::ServicePlan,
+    sides::Sides,
     workload::{At, InFlight, Place, Work},
 };
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,9 @@ pub struct Plan {
     pub preset: Option<String>,
     /// Settings given on the command line, by dotted key.
     pub settings: BTreeMap<String, String>,
+    /// Settings of the two sides that are measured in turn, as they were typed. Absent where there are none, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sides: Option<Sides>,
     /// Seeds order, schedules and choices.
     pub seed: u64,
     /// The host it was made for.

@@ -1,6 +1,6 @@
 //! What is asked for besides the scenario itself.
 
-use crate::{backend::Backend, screening::Screening};
+use crate::{backend::Backend, screening::Screening, sides::Sides};
 use std::collections::BTreeMap;
 use tilemark_units::Span;
 
@@ -34,13 +34,4 @@ pub struct Request {
     pub demonstrate: Option<Backend>,
     /// Seeds order, schedules and choices.
     pub seed: u64,
-}
-
-/// Settings of two sides, by dotted key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sides {
-    /// Of the first.
-    pub a: BTreeMap<String, String>,
-    /// Of the second.
-    pub b: BTreeMap<String, String>,
 }

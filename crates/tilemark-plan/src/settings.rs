@@ -85,6 +85,28 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
     Err(format!("`{key}` is not a valid key"))
 }
 
+/// The value in a place, as `set` would put it there; nothing where the document leaves it out.
+pub(crate) fn get(document: &Value, key: &str) -> Option<Value> {
+    if let Some(own) = host_settings::own_key(key) {
+        return document.pointer("/host/setting")?.get(own).cloned();
+    }
+    if let Some((guest, own)) = of_disks(key) {
+        let disks = below(document.get("guest")?, guest)?.get("disk")?.as_array()?;
+        let mut values: Vec<Value> = disks.iter().filter_map(|disk| get(disk, own)).collect();
+        values.dedup();
+        return if values.len() > 1 { Some(values.into()) } else { values.pop() };
+    }
+    key.split('.').try_fold(document, below).filter(|value| !value.is_null()).cloned()
+}
+
+/// What is below a table by its key, or below a list by the name of a guest or load.
+fn below<'v>(place: &'v Value, part: &str) -> Option<&'v Value> {
+    match place {
+        Value::Array(items) => items.iter().find(|item| name_of(item) == Some(part)),
+        other => other.get(part),
+    }
+}
+
 /// The guest of a key of its disks, and what of them it is: `db` and `cache` of `guest.db.disk.cache`.
 fn of_disks(key: &str) -> Option<(&str, &str)> {
     let (guest, own) = key.strip_prefix("guest.")?.split_once('.')?;
@@ -146,6 +168,21 @@ mod tests {
         assert_eq!(without, "`guest.web.disk.aio`: the guest `web` has no `[[guest.disk]]`");
         let absent = set(&mut document, "guest.x.disk.aio", json!("threads")).unwrap_err();
         assert_eq!(absent, "`guest.x.disk.aio`: no `x`; there are: db, web");
+    }
+
+    #[test]
+    fn what_was_set_is_found_by_the_same_key() {
+        let own = json!({ "guest": [{ "name": "db", "disk": [{}, {}] }], "load": [{ "name": "steady" }] });
+        for key in ["load.steady.rate", "guest.db.disk.cache", "host.setting.net.core.somaxconn", "gate.p99"]
+        {
+            let mut document = own.clone();
+            assert_eq!(get(&document, key), None, "{key}");
+            set(&mut document, key, json!("x")).unwrap();
+            assert_eq!(get(&document, key), Some(json!("x")), "{key}: {document}");
+        }
+        let disks =
+            json!({ "guest": [{ "name": "db", "disk": [{ "aio": "threads" }, { "aio": "native" }] }] });
+        assert_eq!(get(&disks, "guest.db.disk.aio"), Some(json!(["threads", "native"])));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::{
     guest_image::is_image_file,
     host_settings::HostSettings,
     plan::{GuestPlan, Plan, Point},
-    resolve::Sides,
     scenario::{Guest, ImageWish, QemuWishes},
     settings,
+    sides::Sides,
     workload::{CommandFrom, Work},
 };
 use serde_json::{Value, json};
@@ -203,14 +203,9 @@ fn document_of(flags: &BTreeMap<String, String>) -> Value {
 
 /// The value of a key in such a document, as text.
 fn value_at(document: &Value, key: &str) -> Option<String> {
-    let of_setting = key.strip_prefix("host.setting.");
-    let value = match of_setting {
-        Some(own) => document.pointer("/host/setting")?.get(own)?,
-        None => document.pointer(&format!("/{}", key.replace('.', "/")))?,
-    };
-    Some(match value {
-        Value::String(text) => text.clone(),
-        Value::Bool(yes) => u8::from(*yes).to_string(),
+    Some(match settings::get(document, key)? {
+        Value::String(text) => text,
+        Value::Bool(yes) => u8::from(yes).to_string(),
         other => other.to_string(),
     })
 }

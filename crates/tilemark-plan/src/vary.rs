@@ -3,8 +3,8 @@
 use crate::{
     check::vary::{ONE_BY_ONE, is_of_plan, overlap},
     problem::Problem,
-    request::Sides,
     scenario::Scenario,
+    sides::Sides,
 };
 use std::collections::BTreeMap;
 

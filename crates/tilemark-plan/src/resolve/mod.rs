@@ -8,7 +8,8 @@ mod variants;
 
 pub use crate::{
     order::passes,
-    request::{HOST_PRESET, Request, Sides},
+    request::{HOST_PRESET, Request},
+    sides::Sides,
 };
 
 use crate::{
@@ -152,6 +153,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         origin: draft.origin().to_owned(),
         preset: request.preset.clone(),
         settings: request.settings.clone(),
+        sides: request.sides.clone(),
         seed: request.seed,
         host: host.clone(),
         processors,

@@ -103,8 +103,6 @@ pub struct Prepared {
     pub rivals: Vec<String>,
     /// Whether the user trusts the scenario's file with those.
     pub trust: bool,
-    /// Settings of two sides.
-    pub sides: Option<Sides>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
     /// The site, where loads come from client machines.
@@ -231,7 +229,6 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         settings: planned,
         left_out,
         rivals,
-        sides: asked.sides.clone(),
         out_of_reach,
         site,
     })
@@ -294,7 +291,7 @@ pub fn resolved(prepared: &Prepared) -> Result<String, Failure> {
     let text = tilemark_plan::resolved::as_toml(&plan.scenario).map_err(|error| {
         Failure::from_error(FailureCode::Bug, &error, "print the plan with `--json` instead")
     })?;
-    let sides = prepared.sides.iter().flat_map(|sides| [("A", &sides.a), ("B", &sides.b)]);
+    let sides = plan.sides.iter().flat_map(|sides| [("A", &sides.a), ("B", &sides.b)]);
     let lines = sides.flat_map(|(side, settings)| {
         settings.iter().map(move |(key, value)| format!("# side {side}: {key} = {value}\n"))
     });

@@ -46,7 +46,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     lines.extend(screening(plan).iter().map(|line| format!("Tries     {line}")));
     lines.extend(confirms(plan).map(|line| format!("Confirms  {line}")));
     lines.extend(surges(plan));
-    lines.extend(prepared.sides.iter().flat_map(side_lines));
+    lines.extend(plan.sides.iter().flat_map(side_lines));
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {
         let (first, last) = (own.guest_address(0), own.last);
         let guests = if first == last { first.to_string() } else { format!("{first} to {last}") };

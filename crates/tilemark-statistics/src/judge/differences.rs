@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tilemark_plan::plan::{HostSummary, Plan, Point};
+use tilemark_plan::sides::SideSetting;
 use tilemark_record::result::Difference;
 
 /// What differs by design and is no cause.
@@ -12,8 +13,30 @@ const NOT_A_CAUSE: [&str; 4] = ["index", "side", "seed", "vary"];
 /// What of a scenario is in no point, or is named otherwise: which steps are compared is in the points.
 const NOT_OF_A_POINT: [&str; 6] = ["schema", "name", "about", "preset", "vary", "ladder"];
 
+/// The value of a key that a scenario leaves out.
+const DEFAULT: &str = "the default";
+
 /// What of a point its scenario does not decide.
 const NOT_OF_A_SCENARIO: [&str; 2] = ["tiles", "backend"];
+
+/// What differs between the two sides of a plan, by the keys that their user typed. An older plan has none: there it is what differs
+/// between the first points of the sides.
+pub(crate) fn of_sides(plan: &Plan, a: &Point, b: &Point) -> Vec<Difference> {
+    let found = of_points(a, b);
+    match &plan.sides {
+        Some(sides) if !found.is_empty() => {
+            sides.differences(&plan.scenario).into_iter().map(typed).collect()
+        }
+        _ => found,
+    }
+}
+
+fn typed(SideSetting { key, a, b }: SideSetting) -> Difference {
+    // What a host has where nothing sets it is not known to a plan.
+    let nothing = if key.starts_with("host.setting.") { "not set" } else { DEFAULT };
+    let shown = |value: Option<String>| value.unwrap_or_else(|| nothing.to_owned());
+    Difference { key, a: shown(a), b: shown(b) }
+}
 
 /// What differs between two points, by dotted key; alike differences of many guests are told once.
 pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
@@ -148,7 +171,7 @@ fn text(key: &str, value: &Value) -> String {
             joined(items, ",", &Value::to_string)
         }
         Value::String(text) => text.clone(),
-        Value::Null => "the default".to_owned(),
+        Value::Null => DEFAULT.to_owned(),
         Value::Array(items) => format!("{} of them", items.len()),
         other => other.to_string(),
     }

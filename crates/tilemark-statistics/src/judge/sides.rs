@@ -55,7 +55,7 @@ pub(crate) fn of_plan(
         steps.extend(of_side(SideName::B).find(same).map(|b| SideStep { a: vec![a], b: vec![b] }));
     }
     let first = steps.first()?;
-    let differences = differences::of_points(first.a[0].point, first.b[0].point);
+    let differences = differences::of_sides(plan, first.a[0].point, first.b[0].point);
     let ready = Ready::of(plan, &steps, Pairing::Blocks, None, differences);
     let significance = ready.significance;
     let arithmetic = compare_many(&[ready.asked()], significance, plan.seed).pop();

@@ -167,6 +167,29 @@ fn no_cause_is_named_where_several_things_differ() {
 }
 
 #[test]
+fn what_differs_between_sides_has_the_keys_that_were_typed_and_both_values() {
+    let a = &[("guest.web.vcpus", "2"), ("host.setting.ksm", "off"), ("measure.start", "boot")];
+    let run = sides(SCENARIO, 12, a, &[("measure.start", "boot")]);
+    let differences = |run: &Run| {
+        let found = run.judged().comparison.unwrap().differences.into_iter();
+        found.map(|found| format!("{}: {}, {}", found.key, found.a, found.b)).collect::<Vec<_>>()
+    };
+    assert_eq!(differences(&run), ["guest.web.vcpus: 2, 1", "host.setting.ksm: off, not set"]);
+    let only = sides(SCENARIO, 12, &[("load.steady.rate", "300/s")], &[]).judged();
+    assert!(
+        only.sentence.ends_with(" Only load.steady.rate differs: 300/s (A), 200/s (B)."),
+        "{}",
+        only.sentence
+    );
+    // A plan from before it kept what was typed.
+    let mut plan = serde_json::to_value(&run.plan).unwrap();
+    plan.as_object_mut().unwrap().remove("sides").unwrap();
+    let older = Run { plan: serde_json::from_value(plan).unwrap(), ..run };
+    let keys = differences(&older);
+    assert!(keys.iter().any(|found| found == "guests.vcpus: 2, 1"), "{keys:?}");
+}
+
+#[test]
 fn at_most_three_measures_decide_and_the_rest_is_corrected() {
     let comparison = open_loop(12, 1.0).judged().comparison.unwrap();
     let deciding: Vec<bool> = comparison.measures.iter().map(|measure| measure.primary).collect();
