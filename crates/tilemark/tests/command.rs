@@ -32,6 +32,7 @@ fn a_printed_plan_is_a_plan() {
         assert_eq!(&plan.scenario.name, scenario);
         let text = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2"]).out;
         assert!(text.contains("Time      about") && text.contains("Root      needed"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
     assert!(
         !home.path().join("state").exists() && !home.path().join("cache").exists(),

@@ -56,7 +56,7 @@ fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
         assert!(search.out.contains("Then the tiles are doubled until a count does not hold"), "{search:?}");
         // The commands below it have the flag exactly if it is needed.
         let name = scenario.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
-        let needs_trust = said.out.contains("a run needs `--trust`");
+        let needs_trust = said.words().contains("a run needs `--trust`");
         let commands: Vec<&str> = GUIDE
             .lines()
             .filter(|line| line.starts_with("$ sudo tilemark ") && line.contains(&format!(" {name}.toml ")))

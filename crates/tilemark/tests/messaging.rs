@@ -480,7 +480,7 @@ fn the_plan_of_counted_messages_says_that_they_may_end_it_sooner() {
         let preset = ["--preset", preset, "--set", "guest.broker.vcpus=1"];
         let said = Home::new().says(&[&["plan", "messaging", "--on", "native"][..], &preset].concat());
         assert_eq!(said.code, Some(0), "{said:?}");
-        said.out
+        said.words()
     };
     let sooner = "less where a load has sent its `count` before its time is over";
     assert!(plan("published").contains(sooner));

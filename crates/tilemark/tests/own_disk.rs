@@ -216,8 +216,11 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
     for right in ["right.raw", "right.qcow2"] {
         let said = emulated(right, "");
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.out.contains("none is needed: every guest boots from a disk of its own"), "{said:?}");
-        assert!(said.out.contains("which is never written to"), "{said:?}");
+        assert!(
+            said.words().contains("none is needed: every guest boots from a disk of its own"),
+            "{said:?}"
+        );
+        assert!(said.words().contains("which is never written to"), "{said:?}");
     }
     for (from, rest, message, remedy) in [
         ("none.qcow2", "", "cannot read the disk", "correct the path"),

@@ -32,7 +32,7 @@ fn a_plan_names_the_programs_that_a_file_names_and_who_named_them() {
     let said = home.says(&["plan", &file, "--on", "emulated"]);
     let wanted =
         format!("starts the program \"{}/qemu\" (`qemu.binary`); the file names it", home.path().display());
-    assert!(said.out.contains(&wanted), "{said:?}");
+    assert!(said.words().contains(&wanted), "{said:?}");
     // One that is there: `plan` refuses one that is not.
     let program = home.path().join("qemu");
     let typed = format!("qemu.binary={}", program.display());
@@ -67,9 +67,9 @@ fn a_plan_says_whether_what_the_file_names_is_allowed() {
     let file = home.file("own.toml", &text);
     let plan = ["plan", file.to_str().unwrap(), "--on", "native"];
     let said = home.says(&plan);
-    assert!(said.out.contains("the file names it: a run needs `--trust`"), "{said:?}");
+    assert!(said.words().contains("the file names it: a run needs `--trust`"), "{said:?}");
     let said = home.says(&[&plan[..], &["--trust"]].concat());
-    assert!(said.out.contains("the file names it: allowed by `--trust`"), "{said:?}");
+    assert!(said.words().contains("the file names it: allowed by `--trust`"), "{said:?}");
 }
 
 #[test]

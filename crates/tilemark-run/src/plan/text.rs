@@ -13,6 +13,7 @@ use std::{
 use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
     interference::CONFIRMED_PAIRS_MAX,
+    own_bridge::OwnBridge,
     place::{in_words, ranges},
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
@@ -27,61 +28,52 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     let plan = &prepared.plan;
     let expected = &plan.expected;
     let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
-    let mut lines = vec![
-        format!("{}: {}", plan.scenario.name, plan.scenario.about.trim()),
-        String::new(),
-        format!("Time      {}", time(plan)),
-        format!(
-            "Guests    {} {}, with {} of memory and {} of disk",
-            if plan.search.is_some() { "first" } else { "up to" },
-            expected.guests,
-            expected.memory.rounded(),
-            expected.disk.rounded()
-        ),
-        format!("Load on   {}{awake}", threads(&plan.processors.load)),
-        format!("Guests on {}", threads(&plan.processors.guests)),
-        format!("Gate      {}", gate_words(&plan.scenario.gate)),
-        format!("Image     {}", looked.image),
-    ];
-    lines.extend(screening(plan).iter().map(|line| format!("Tries     {line}")));
-    lines.extend(confirms(plan).map(|line| format!("Confirms  {line}")));
-    lines.extend(surges(plan));
-    lines.extend(plan.sides.iter().flat_map(side_lines));
-    lines.extend(plan.host.own_bridge.as_ref().map(|own| {
-        let (first, last) = (own.guest_address(0), own.last);
-        let guests = if first == last { first.to_string() } else { format!("{first} to {last}") };
-        format!(
-            "Network   {guests} on the bridge {} for guests, and {} for the run itself",
-            own.bridge, own.first
-        )
-    }));
-    lines.extend(own_disks::in_words(plan).iter().map(|disk| format!("Disk      {disk}")));
-    lines.extend(looked.warnings.iter().map(|warning| format!("Warning   {warning}")));
-    lines.extend(
-        prepared
-            .out_of_reach
-            .iter()
-            .map(|why| format!("Warning   no difference can be shown by this run: {why}")),
+    let mut lines = paragraph(&format!("{}: {}", plan.scenario.name, plan.scenario.about));
+    lines.push(String::new());
+    let mut rows =
+        |label: &str, texts: Vec<String>| lines.extend(texts.iter().flat_map(|text| row(label, text)));
+    rows("Time", vec![time(plan)]);
+    let guests = format!(
+        "{} {}, with {} of memory and {} of disk",
+        if plan.search.is_some() { "first" } else { "up to" },
+        expected.guests,
+        expected.memory.rounded(),
+        expected.disk.rounded()
     );
-    lines.extend(in_words(plan).into_iter().map(|place| format!("Place     {place}")));
-    lines.push(
-        format!(
-            "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
-             controller where it is off{}",
-            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " },
-            if prepared.settings.is_empty() { "" } else { ", and those below" }
-        ),
+    rows("Guests", vec![guests]);
+    rows("Load on", vec![format!("{}{awake}", threads(&plan.processors.load))]);
+    rows("Guests on", vec![threads(&plan.processors.guests)]);
+    rows("Gate", vec![gate_words(&plan.scenario.gate)]);
+    rows("Image", vec![looked.image.clone()]);
+    rows("Tries", screening(plan));
+    rows("Confirms", confirms(plan).into_iter().collect());
+    rows("Surge", surges(plan));
+    for (label, settings) in plan.sides.iter().flat_map(of_sides) {
+        rows(label, vec![settings]);
+    }
+    rows("Network", plan.host.own_bridge.iter().map(network).collect());
+    rows("Disk", own_disks::in_words(plan));
+    rows("Warning", looked.warnings.clone());
+    let out_of_reach = |why: &String| format!("no difference can be shown by this run: {why}");
+    rows("Warning", prepared.out_of_reach.iter().map(out_of_reach).collect());
+    rows("Place", in_words(plan));
+    let root = format!(
+        "needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory controller where \
+         it is off{}",
+        if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " },
+        if prepared.settings.is_empty() { "" } else { ", and those below" }
     );
-    lines.extend(lowered(plan));
+    rows("Root", vec![root]);
+    rows("Emulated", lowered(plan));
     let shown_below = |found: &&HostUse| {
         let is_of_host = matches!(found.kind, HostUseKind::Setting | HostUseKind::Profile);
         !is_of_host || prepared.named_by_file.contains(found)
     };
     let uses = host_uses(plan);
-    lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, prepared)));
+    rows("As root", uses.iter().filter(shown_below).map(|found| host_use(found, prepared)).collect());
     lines.extend(prepared.settings.iter().flat_map(setting));
-    lines.extend(prepared.left_out.iter().map(|left| format!("Not set   {left}")));
-    lines.extend(prepared.rivals.iter().map(|rival| format!("Warning   {rival}")));
+    lines.extend(prepared.left_out.iter().flat_map(|left| row("Not set", left)));
+    lines.extend(prepared.rivals.iter().flat_map(|rival| row("Warning", rival)));
     lines.extend([
         String::new(),
         format!(
@@ -90,24 +82,31 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
             plan.seed
         ),
     ]);
-    lines.extend(plan.points.iter().map(point));
-    lines.extend(plan.search.as_ref().map(|search| {
+    lines.extend(plan.points.iter().flat_map(point));
+    lines.extend(plan.search.iter().flat_map(|search| {
         let most = counted(search.limit, "tile");
-        format!(
+        paragraph(&format!(
             "Then the tiles are doubled until a count does not hold, at most to {most}, and the counts between are measured. The ladder's \
              counts are for `tilemark run`."
-        )
+        ))
     }));
     lines.join("\n")
 }
 
 /// What the user set on each of two sides, A first.
-fn side_lines(sides: &Sides) -> [String; 2] {
-    [("A", &sides.a), ("B", &sides.b)].map(|(name, settings)| {
+fn of_sides(sides: &Sides) -> [(&'static str, String); 2] {
+    [("Side A", &sides.a), ("Side B", &sides.b)].map(|(label, settings)| {
         let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let own = if settings.is_empty() { "no setting of its own".to_owned() } else { settings.join(", ") };
-        format!("Side {name}    {own}")
+        (label, own)
     })
+}
+
+/// Which addresses the guests and the run itself have on a bridge of the user's own.
+fn network(own: &OwnBridge) -> String {
+    let (first, last) = (own.guest_address(0), own.last);
+    let guests = if first == last { first.to_string() } else { format!("{first} to {last}") };
+    format!("{guests} on the bridge {} for guests, and {} for the run itself", own.bridge, own.first)
 }
 
 /// What tile asks more, when, and at which counts of tiles.
@@ -120,9 +119,8 @@ fn surges(plan: &Plan) -> Vec<String> {
         counts.extend(point.has_surge().then_some(point.tiles));
     }
     let line = |((tile, factor, from, to), counts): ((u32, u32, u32, u32), BTreeSet<u32>)| {
-        let what = format!(
-            "Surge     tile {tile} asks {factor} times as much from second {from} to {to} of the measurement"
-        );
+        let what =
+            format!("tile {tile} asks {factor} times as much from second {from} to {to} of the measurement");
         if plan.search.is_some() {
             let least = Surge { tile, factor, at: SurgeAt::Half }.least_tiles();
             return format!(
@@ -149,7 +147,7 @@ fn lowered(plan: &Plan) -> Vec<String> {
     }
     let line = |(name, (least, from)): (&str, (f64, Rate))| {
         format!(
-            "Emulated  `{name}` asks each guest {}/s or a little more instead of {from}: what it can serve \
+            "`{name}` asks each guest {}/s or a little more instead of {from}: what it can serve \
              (`--set load.{name}.rate={from}` asks for all)",
             (100.0 * least).round() / 100.0
         )
@@ -162,7 +160,7 @@ fn lowered(plan: &Plan) -> Vec<String> {
     }
     let line_of_paced = |(name, least): (&str, f64)| {
         format!(
-            "Emulated  `{name}` asks each guest {}/s or a little more instead of going flat out, so that the others can serve \
+            "`{name}` asks each guest {}/s or a little more instead of going flat out, so that the others can serve \
              (`--set load.{name}.loop=closed` asks for all)",
             (100.0 * least).round() / 100.0
         )
@@ -180,7 +178,7 @@ fn host_use(found: &HostUse, prepared: &Prepared) -> String {
         (true, false) => "; the file names it: a run needs `--trust`",
         (true, true) => "; the file names it: allowed by `--trust`",
     };
-    format!("As root   {found}{who}")
+    format!("{found}{who}")
 }
 
 /// What is set on the host, file by file: on which side, where, and what is there now.
@@ -209,11 +207,28 @@ fn setting(found: &PlannedSetting) -> Vec<String> {
     found.parts.iter().flat_map(lines).collect()
 }
 
-/// Columns of a line that lists what is set: a terminal's that is not narrow.
+/// Columns of a line: a terminal's that is not narrow.
 const COLUMNS: usize = 100;
+/// Columns of a label, with the space after it.
+const LABEL: usize = 10;
 
-/// A line of the plan, in parts that are not broken: where they have no room beside each other, they go on below the first.
+/// What a label names, as text.
+fn row(label: &str, text: &str) -> Vec<String> {
+    filled(label, &words(text))
+}
+
+/// What a label names, in parts that are not broken.
 fn filled(label: &str, parts: &[String]) -> Vec<String> {
+    flowing(label, LABEL, parts)
+}
+
+/// Text without a label.
+fn paragraph(text: &str) -> Vec<String> {
+    flowing("", 0, &words(text))
+}
+
+/// Lines of parts that are not broken: where they have no room beside each other, they go on below the first, whose column is `indent`.
+fn flowing(label: &str, indent: usize, parts: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         let has_room = |line: &&mut String| line.chars().count() + 1 + part.chars().count() <= COLUMNS;
@@ -224,11 +239,28 @@ fn filled(label: &str, parts: &[String]) -> Vec<String> {
             }
             None => {
                 let label = if lines.is_empty() { label } else { "" };
-                lines.push(format!("{label:<9} {part}"));
+                lines.push(format!("{label:<indent$}{part}"));
             }
         }
     }
     lines
+}
+
+/// The words of a text. What is between backticks is one: it is there to be copied.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in text.split_whitespace() {
+        match words.last_mut().filter(|_| is_open) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    words
 }
 
 /// What a screening does and could find, before it starts.
@@ -361,17 +393,16 @@ fn threads(ids: &[u32]) -> String {
     format!("{word} {}", ranges(&ids))
 }
 
-fn point(point: &Point) -> String {
-    let mut words = vec![format!(
-        "  {:>10}, {:>11} on {}",
-        counted(point.tiles, "tile"),
-        counted(point.guests.len() as u64, "guest"),
-        point.backend.name()
-    )];
-    words.extend(point.side.map(|side| format!("side {}", side.name())));
-    words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
-    words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
-    words.join(", ")
+/// A point: below `12 tiles,` go on what it has more than a line.
+fn point(point: &Point) -> Vec<String> {
+    let tiles = format!("{:>12}, ", counted(point.tiles, "tile"));
+    let guests = counted(point.guests.len() as u64, "guest");
+    let mut parts = vec![format!("{guests:>11} on {}", point.backend.name())];
+    parts.extend(point.side.map(|side| format!("side {}", side.name())));
+    parts.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
+    parts.iter_mut().for_each(|part| part.push(','));
+    parts.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
+    flowing(&tiles, tiles.len(), &parts)
 }
 
 /// The limits that every count of tiles is held to.
@@ -399,9 +430,13 @@ mod tests {
     fn both_sides_are_named_with_what_they_set_and_a_is_first() {
         let set = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
         let sides = Sides { a: set("qemu.machine", "q35"), b: set("qemu.machine", "pc") };
-        assert_eq!(side_lines(&sides), ["Side A    qemu.machine = q35", "Side B    qemu.machine = pc"]);
+        let own = |text: &str| text.to_owned();
+        assert_eq!(
+            of_sides(&sides),
+            [("Side A", own("qemu.machine = q35")), ("Side B", own("qemu.machine = pc"))]
+        );
         let one = Sides { a: Default::default(), ..sides };
-        assert_eq!(side_lines(&one)[0], "Side A    no setting of its own");
+        assert_eq!(of_sides(&one)[0], ("Side A", own("no setting of its own")));
     }
 
     #[test]
@@ -428,11 +463,45 @@ mod tests {
     }
 
     #[test]
+    fn long_text_goes_on_in_its_column_and_what_is_there_to_be_copied_is_whole() {
+        let text =
+            format!("{}`--set load.web.rate=300/s` {}", "one more word ".repeat(6), "and on ".repeat(20));
+        let text = text.trim();
+        for (lines, label, indent) in [(row("Root", text), "Root", LABEL), (paragraph(text), "", 0)] {
+            assert!(lines.len() > 2 && lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:?}");
+            assert!(lines[0].starts_with(&format!("{label:<indent$}one")), "{lines:?}");
+            let column = " ".repeat(indent);
+            let goes_on =
+                |line: &String| line.strip_prefix(&column).is_some_and(|rest| !rest.starts_with(' '));
+            assert!(lines[1..].iter().all(goes_on), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains("`--set load.web.rate=300/s`")), "{lines:?}");
+            let whole = lines.join(" ");
+            let whole = whole.split_whitespace().skip(usize::from(!label.is_empty())).collect::<Vec<_>>();
+            assert_eq!(whole.join(" "), text);
+        }
+        let long = "x".repeat(2 * COLUMNS);
+        assert_eq!(row("Image", &long), [format!("Image     {long}")], "one word is never broken");
+    }
+
+    #[test]
+    fn a_point_at_which_much_varies_goes_on_below_its_guests() {
+        let mut point_of = plan_of(TILE, &ladder()).points.remove(0);
+        let short = point(&point_of);
+        assert!(short.len() == 1 && short[0].starts_with("      1 tile,  "), "{short:?}");
+        let named = |name: u32| (format!("what varies {name}"), "a value".to_owned());
+        point_of.vary = (1..=8).map(named).collect();
+        let lines = point(&point_of);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("              what varies ")), "{lines:?}");
+        assert!(lines.last().unwrap().ends_with("s)"), "{lines:?}");
+    }
+
+    #[test]
     fn a_surge_is_shown_with_its_seconds_and_the_counts_that_have_it() {
         let text = TILE.replace("length = \"1s\"", "length = \"20s\"\nsurge = { tile = 4, factor = 20 }");
         assert_ne!(text, TILE);
         let shown = |request: Request| surges(&plan_of(&text, &request)).join("\n");
-        let what = "Surge     tile 4 asks 20 times as much from second 10 to 15 of the measurement, at ";
+        let what = "tile 4 asks 20 times as much from second 10 to 15 of the measurement, at ";
         let at = |tiles: &[u32]| shown(Request { tiles: Some(tiles.to_vec()), ..ladder() });
         assert_eq!(at(&[1, 2, 4, 8]), format!("{what}4 and 8 tiles"));
         assert_eq!(at(&[1, 4]), format!("{what}4 tiles"));

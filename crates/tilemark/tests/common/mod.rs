@@ -82,6 +82,11 @@ impl Said {
         }
     }
 
+    /// Standard output as one line, wherever its lines are broken.
+    pub fn words(&self) -> String {
+        self.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// The one document on standard output.
     #[track_caller]
     pub fn json(&self) -> Value {
