@@ -176,6 +176,9 @@ pub enum StoreError {
     /// The rows could not be made.
     #[error("the store's data could not be made")]
     Data(#[from] StoreDataError),
+    /// The kernel refused a thread.
+    #[error("a thread of the store's load cannot be started")]
+    Thread(#[source] std::io::Error),
 }
 
 fn others(tables: usize) -> String {
@@ -263,6 +266,10 @@ impl StoreError {
             }
             Self::Demand(_) => "correct the value named above",
             Self::Data(error) => error.remedy(),
+            Self::Thread(_) => {
+                "raise the limit of processes and threads (`ulimit -u`, `pids.max` of the control group), free memory, or lower \
+                 --clients"
+            }
         }
     }
 
@@ -297,7 +304,8 @@ impl StoreError {
             | Self::LocalInfileOff { .. }
             | Self::RowsMissing { .. }
             | Self::Demand(_)
-            | Self::Data(_) => false,
+            | Self::Data(_)
+            | Self::Thread(_) => false,
         }
     }
 

@@ -33,6 +33,7 @@ mod session;
 mod settings;
 mod shopper;
 mod steady;
+mod threads;
 mod tls;
 mod transaction;
 

@@ -23,6 +23,7 @@ use crate::open_console::open_console;
 use crate::schema::{
     FOREIGN_KEYS, REFERENCES, STATE_COMPLETE, STATE_TABLE, TABLES, indexes_sql, statements, tables_sql,
 };
+use crate::threads::start_all;
 
 /// Two connections load at once: MariaDB's bulk loader and index builder use one thread each.
 const LANES: [&[Table]; 2] = [
@@ -200,19 +201,19 @@ fn run_lanes(
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<LoadedTable>, StoreError> {
     let bytes_expected = generator.store().expected_bytes();
-    let (sender, receiver) = sync_channel::<Progress>(64);
+    let stop = generator.stop_flag();
     thread::scope(|scope| {
-        let lanes: Vec<_> = LANES
-            .iter()
-            .map(|lane| {
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    // When one lane has failed the other need not go on for minutes.
-                    run_lane(address, generator, lane, &sender)
-                        .inspect_err(|_| generator.stop_flag().store(true, Ordering::Relaxed))
-                })
-            })
-            .collect();
+        // Gone with whoever listens: a lane that is ended does not wait until somebody takes its progress.
+        let (sender, receiver) = sync_channel::<Progress>(64);
+        let lanes = LANES.into_iter().map(|lane| {
+            let sender = sender.clone();
+            move || {
+                // When one lane has failed the other need not go on for minutes.
+                run_lane(address, generator, lane, &sender)
+                    .inspect_err(|_| generator.stop_flag().store(true, Ordering::Relaxed))
+            }
+        });
+        let lanes = start_all(&thread::Builder::new, scope, lanes, &stop)?;
         drop(sender);
         let mut sent = [0_u64; Table::ALL.len()];
         loop {

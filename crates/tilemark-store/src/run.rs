@@ -21,6 +21,7 @@ use crate::result::{Doubts, LoadResult, audit_in_words, judge};
 use crate::session::Session;
 use crate::shopper::Shopper;
 use crate::steady::find_steady;
+use crate::threads::start_all;
 
 /// Opens a client's connection.
 pub fn open_session(address: &DatabaseAddress) -> Result<Box<dyn Session>, StoreError> {
@@ -85,7 +86,7 @@ fn run_with(
         Clock { start: observer.ready(), warmup: demand.warmup, measure: whole_seconds(demand.measure) };
     let (schedule, pieces) = (Schedule::of(demand), Pieces::none(store.products));
     let shared = Shared { clock, demand, schedule, pieces, observer, stop };
-    let done = run_clients(&store, &shared, sessions);
+    let done = run_clients(&store, &shared, sessions)?;
     // A run that was stopped, or whose clients all gave up, is measured over the time that it had.
     let measured = clock.start.elapsed().saturating_sub(clock.warmup).min(clock.measure);
     let pieces = shared.pieces;
@@ -135,20 +136,20 @@ fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs())
 }
 
-fn run_clients(store: &StoreFacts, shared: &Shared<'_>, sessions: Vec<Box<dyn Session>>) -> Vec<ClientDone> {
+fn run_clients(
+    store: &StoreFacts,
+    shared: &Shared<'_>,
+    sessions: Vec<Box<dyn Session>>,
+) -> Result<Vec<ClientDone>, StoreError> {
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..)
-            .zip(sessions)
-            .map(|(number, session)| {
-                let shopper = Shopper::new(shared.demand, store.customers, store.products, number);
-                let client = Client::new(shared, session, shopper);
-                scope.spawn(move || client.run())
-            })
-            .collect();
-        clients
-            .into_iter()
-            .map(|client| client.join().expect("a client reports its failures as errors"))
-            .collect()
+        let clients = (0..).zip(sessions).map(|(number, session)| {
+            let shopper = Shopper::new(shared.demand, store.customers, store.products, number);
+            let client = Client::new(shared, session, shopper);
+            move || client.run()
+        });
+        let clients = start_all(&thread::Builder::new, scope, clients, shared.stop)?;
+        let done = clients.into_iter();
+        Ok(done.map(|client| client.join().expect("a client reports its failures as errors")).collect())
     })
 }
 

@@ -3,8 +3,9 @@
 use crate::{
     merge::{MergedEvents, together},
     start_line::{StartLine, Starter},
+    threads::{NO_THREAD, start_all},
 };
-use std::{error::Error, fmt, sync::mpsc, thread, time::Instant};
+use std::{error::Error, fmt, io, sync::mpsc, thread, time::Instant};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_load::{Start, Stop};
 
@@ -32,6 +33,12 @@ impl LoadFailure {
     pub(crate) fn stray(stream: &Stream) -> Self {
         let message = format!("stream {} is not of the workload that it came to", stream.id);
         Self { message, remedy: "use the agent that belongs to this tilemark".to_owned() }
+    }
+
+    /// An engine has no thread.
+    fn no_thread(error: &io::Error) -> Self {
+        let message = format!("a thread of the load cannot be started: {error}");
+        Self { message, remedy: NO_THREAD.to_owned() }
     }
 
     fn nothing() -> Self {
@@ -80,6 +87,17 @@ enum Message {
 
 /// Does a job to its end by these engines.
 pub(crate) fn run(engines: &[(&str, Engine)], job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
+    run_on(&thread::Builder::new, engines, job, stop, events);
+}
+
+/// The same on threads of these builders.
+fn run_on(
+    builder: &dyn Fn() -> thread::Builder,
+    engines: &[(&str, Engine)],
+    job: &LoadJob,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) {
     let parts: Vec<(Engine, LoadJob)> =
         engines.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
     if parts.is_empty() {
@@ -88,9 +106,9 @@ pub(crate) fn run(engines: &[(&str, Engine)], job: &LoadJob, stop: &Stop, events
     let (sender, messages) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
-        for (number, (engine, part)) in parts.iter().enumerate() {
+        let works = parts.iter().enumerate().map(|(number, (engine, part))| {
             let (sender, starter) = (sender.clone(), Starter(&line));
-            scope.spawn(move || {
+            move || {
                 // The leader listens until every engine has ended.
                 let say = |what| drop(sender.send((number, what)));
                 let mut start = |got| {
@@ -99,10 +117,13 @@ pub(crate) fn run(engines: &[(&str, Engine)], job: &LoadJob, stop: &Stop, events
                 };
                 let ended = engine(part, stop, &mut start, &mut |event| say(Message::Event(event)));
                 say(Message::Ended(ended));
-            });
-        }
+            }
+        });
+        // The starter of one without a thread is gone: those that have one do not begin, and end.
+        let started = start_all(builder, scope, works, || stop.ask());
         drop(sender);
         let last = lead(parts.len(), &line, &messages, stop, events);
+        let last = started.map_err(|error| LoadFailure::no_thread(&error)).and(last);
         events(last.map_or_else(LoadFailure::event, LoadEvent::Done));
     });
 }
@@ -150,7 +171,7 @@ fn lead(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ENGINES, run};
+    use crate::{ENGINES, run, threads::only};
     use tilemark_plan::{
         plan::Demand,
         workload::{MemoryParameters, WebParameters, Work},
@@ -178,6 +199,33 @@ mod tests {
         let mut events = Vec::new();
         run(job, &Stop::new().unwrap(), &mut |event| events.push(event));
         events
+    }
+
+    #[test]
+    fn an_engine_without_a_thread_ends_all_before_they_begin_and_the_limit_is_named() {
+        // Waits to begin, then for the stop.
+        let waits: Engine = |_, stop, start, _| {
+            let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
+            assert!(start(sender).is_none(), "the load began");
+            while !stop.is_asked() {
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Ok(Vec::new())
+        };
+        let job = job(vec![Work::Memory(MemoryParameters::default()), Work::Web(WebParameters::default())]);
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let mut events = Vec::new();
+            let stop = Stop::new().unwrap();
+            run_on(&only(1), &[("memory", waits), ("web", waits)], &job, &stop, &mut |event| {
+                events.push(event)
+            });
+            done.send(events).unwrap();
+        });
+        let events = is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("nobody waits");
+        let [LoadEvent::Failed { message, remedy }] = &events[..] else { panic!("{events:?}") };
+        assert!(message.starts_with("a thread of the load cannot be started: "), "{message}");
+        assert!(remedy.contains("`ulimit -u`"), "{remedy}");
     }
 
     #[test]

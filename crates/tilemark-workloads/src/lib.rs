@@ -28,6 +28,7 @@ pub mod sessions;
 mod start_line;
 pub mod store;
 mod sysbench;
+mod threads;
 mod tool;
 pub mod web;
 

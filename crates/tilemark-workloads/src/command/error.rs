@@ -1,5 +1,6 @@
 //! What can be wrong with a user's command.
 
+use crate::threads::NO_THREAD;
 use std::io;
 
 /// A command that could not be run, or gave no figure.
@@ -13,6 +14,8 @@ pub(crate) enum CommandError {
         #[source]
         source: io::Error,
     },
+    #[error("a thread that follows a command cannot be started")]
+    NoThread(#[source] io::Error),
     #[error("cannot put the command's files in place")]
     Files(#[source] io::Error),
     #[error("the pattern `{pattern}` {why}")]
@@ -49,6 +52,7 @@ impl CommandError {
             Self::NotStarted { .. } => {
                 "see that it is a program or a script whose first line names its interpreter"
             }
+            Self::NoThread(_) => NO_THREAD,
             Self::Files(_) => "give the guest more memory: the files are kept in it",
             Self::Pattern { .. } => "write a regular expression whose first group is the number",
             Self::Failed { .. } => {

@@ -9,7 +9,7 @@
 mod error;
 mod reading;
 
-use crate::engine::LoadFailure;
+use crate::{engine::LoadFailure, threads::start_all};
 use error::CommandError;
 use reading::{Reading, Times};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -55,6 +55,17 @@ pub(crate) fn run_job(
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
+    run_on(&thread::Builder::new, job, stop, start, events)
+}
+
+/// The same on threads of these builders.
+fn run_on(
+    builder: &dyn Fn() -> thread::Builder,
+    job: &LoadJob,
+    stop: &Stop,
+    start: Start<'_>,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     let prepared: Vec<Prepared> =
         job.streams.iter().map(|stream| Prepared::new(job, stream)).collect::<Result<_, _>>()?;
     let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
@@ -62,13 +73,16 @@ pub(crate) fn run_job(
         return Ok(Vec::new());
     }
     let began = Instant::now();
-    let done: Vec<Result<Done, CommandError>> = thread::scope(|scope| {
-        let threads: Vec<_> = prepared.iter().map(|one| scope.spawn(move || one.run(began, stop))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
-    });
+    let failed = |error: CommandError| LoadFailure::new(&error, error.remedy());
+    let done = thread::scope(|scope| -> Result<Vec<Result<Done, CommandError>>, CommandError> {
+        let works = prepared.iter().map(|one| move || one.run(began, stop));
+        let threads = start_all(builder, scope, works, || stop.ask()).map_err(CommandError::NoThread)?;
+        Ok(threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect())
+    })
+    .map_err(failed)?;
     let mut totals = Vec::new();
     for (one, done) in prepared.iter().zip(done) {
-        let done = done.map_err(|error| LoadFailure::new(&error, error.remedy()))?;
+        let done = done.map_err(failed)?;
         totals.push(one.report(done, events));
     }
     Ok(totals)
@@ -135,8 +149,8 @@ impl<'a> Prepared<'a> {
         let broken = |source| CommandError::NotStarted { program: self.name(), source };
         let mut group = Group(self.command().spawn().map_err(broken)?);
         let (sender, words) = mpsc::sync_channel(256);
-        listen(group.0.stderr.take().expect("it was piped"), sender.clone(), Printed::Error);
-        listen(group.0.stdout.take().expect("it was piped"), sender, Printed::Line);
+        listen(group.0.stderr.take().expect("it was piped"), sender.clone(), Printed::Error)?;
+        listen(group.0.stdout.take().expect("it was piped"), sender, Printed::Line)?;
         let mut heard = Heard::default();
         let silence = self.parameters.silence().as_seconds();
         let grace = if reading.is_figure() { FIGURE_WITHIN } else { LAST_LINE_WITHIN };
@@ -318,8 +332,8 @@ fn listen(
     pipe: impl Read + Send + 'static,
     to: SyncSender<(Instant, Printed)>,
     printed: fn(String) -> Printed,
-) {
-    thread::spawn(move || {
+) -> Result<(), CommandError> {
+    let read = move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         while let Ok(1..) = (&mut pipe).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
@@ -329,7 +343,8 @@ fn listen(
                 return;
             }
         }
-    });
+    };
+    thread::Builder::new().spawn(read).map(drop).map_err(CommandError::NoThread)
 }
 
 /// What of its words is kept.

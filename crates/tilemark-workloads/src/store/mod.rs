@@ -8,6 +8,7 @@ use crate::{
     clocks::{ThreadClocks, busy, processors},
     engine::LoadFailure,
     start_line::{StartLine, Starter},
+    threads::start_all,
 };
 use seconds::Seconds;
 use std::{
@@ -99,15 +100,18 @@ fn run(
     let (to_leader, messages) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
-        for stream in streams {
+        let works = streams.iter().map(|stream| {
             let (to_leader, signals, starter) = (to_leader.clone(), &signals, Starter(&line));
-            scope.spawn(move || {
+            move || {
                 let seconds = Seconds::new(stream.stream.id, to_leader.clone(), signals, starter);
                 let total = stream.run(job, &seconds, &signals.end, &to_leader);
                 // Whoever listens does so until every stream has ended.
                 let _ = to_leader.send(Message::Ended(total));
-            });
-        }
+            }
+        });
+        // The starter of one without a thread is gone: those that have one do not begin.
+        start_all(&thread::Builder::new, scope, works, || signals.end.store(true, Ordering::Relaxed))
+            .map_err(StoreError::Thread)?;
         let mut start = || {
             let origin = start(sender.clone());
             line.give(origin);
