@@ -43,8 +43,10 @@ pub enum Request {
     Random(u32),
     /// What the guest says of itself.
     Describe,
-    /// Run a program, for `guests exec`.
+    /// Run a program, for `guests exec`. The reply comes when it has ended; other requests are answered meanwhile.
     Execute(Execute),
+    /// End the program that runs: nobody waits for it any more. The reply is that to [`Request::Execute`].
+    EndProgram,
     /// Finish in order. There is no reply.
     PowerOff,
     /// A sign of life: the host is still there. There is no reply. This one and those below are for the agent of a client machine.

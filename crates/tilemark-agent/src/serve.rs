@@ -1,4 +1,4 @@
-//! The conversation: sessions come and go, requests are answered in order.
+//! The conversation: sessions come and go, requests are answered in order. A load and a program run beside it.
 
 use crate::{
     channel::{Channel, Received},
@@ -6,7 +6,7 @@ use crate::{
     decoder::{Decoder, Incoming},
     describe,
     error::{AgentError, explain, step},
-    execute,
+    execute::RunningProgram,
     identity::{self, Place},
     load::RunningLoad,
     memory,
@@ -17,7 +17,7 @@ use std::{
     net::Ipv4Addr,
     sync::{Arc, Mutex, PoisonError},
 };
-use tilemark_agent_protocol::{Hello, LoadJob, PROTOCOL_VERSION, Reply, Request, write_frame};
+use tilemark_agent_protocol::{Execute, Hello, LoadJob, PROTOCOL_VERSION, Reply, Request, write_frame};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -73,8 +73,8 @@ pub(crate) fn serve(mut channel: impl Channel + Owned) -> Result<(), AgentError>
         for incoming in decoder.take(&buffer[..length]) {
             match incoming {
                 Incoming::Hello(hello) => {
-                    // A load belongs to its session.
-                    agent.load = None;
+                    // A load belongs to its session, and so does a program.
+                    (agent.load, agent.program) = (None, None);
                     answers.hello(hello.nonce);
                 }
                 Incoming::Frame(body) => match agent.answer(&body) {
@@ -116,6 +116,8 @@ struct Agent {
     device: String,
     services: Services,
     load: Option<RunningLoad>,
+    /// Of `guests exec`.
+    program: Option<RunningProgram>,
     answers: Answers,
 }
 
@@ -134,6 +136,7 @@ impl Agent {
             device,
             services: Services::default(),
             load: None,
+            program: None,
             answers,
         })
     }
@@ -154,6 +157,15 @@ impl Agent {
                 Ok(()) => return Next::Request,
                 Err(error) => failed(&error),
             },
+            Ok(Request::Execute(order)) if !self.is_executing() => match self.start_program(order) {
+                Ok(()) => return Next::Request,
+                Err(error) => failed(&error),
+            },
+            Ok(Request::EndProgram) => {
+                // The reply is the program's, which may be on its way.
+                self.program.iter().for_each(RunningProgram::end);
+                return Next::Request;
+            }
             Ok(request) => self.execute(request).unwrap_or_else(|error| failed(&error)),
             Err(error) => Reply::Failed {
                 message: format!("a request does not decode: {error}"),
@@ -172,6 +184,19 @@ impl Agent {
         let answers = self.answers.clone();
         let prepared = RunningLoad::prepare(job, move |event| answers.send(&Reply::Load(event)));
         self.load = Some(prepared.map_err(step("start the load"))?);
+        Ok(())
+    }
+
+    fn is_executing(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| !program.is_over())
+    }
+
+    fn start_program(&mut self, order: Execute) -> Result<(), AgentError> {
+        let answers = self.answers.clone();
+        let send = move |ended: Result<Reply, AgentError>| {
+            answers.send(&ended.unwrap_or_else(|error| failed(&error)));
+        };
+        self.program = Some(RunningProgram::start(order, send).map_err(step("start the program"))?);
         Ok(())
     }
 
@@ -205,8 +230,8 @@ impl Agent {
                     &self.device,
                 )?));
             }
-            Request::Execute(order) => return execute::execute(&order),
-            Request::PowerOff | Request::Alive => {}
+            Request::Execute(_) => return Err(AgentError::Refused("a program runs already")),
+            Request::EndProgram | Request::PowerOff | Request::Alive => {}
             Request::Monotonic(_)
             | Request::BeginLoadAt(_)
             | Request::DescribeClient { .. }

@@ -1,9 +1,13 @@
 //! Asking a guest's agent, with a time limit on every answer and the guest's name in every error.
 
 use crate::{console::Console, error::GuestError};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use std::{
     io::{self, Read, Write},
-    os::unix::net::UnixStream,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{FrameError, Reply, Request, Session, SessionError};
@@ -19,6 +23,8 @@ pub trait Conversation: Send + std::fmt::Debug {
     fn send(&mut self, request: &Request) -> Result<(), GuestError>;
     /// Waits at most so long for the next reply or event.
     fn receive(&mut self, within: Duration) -> Result<Reply, GuestError>;
+    /// Waits at most so long for a reply or event to begin, and returns whether `caller`, a socket, was hung up at its other end before.
+    fn is_abandoned(&mut self, caller: BorrowedFd<'_>, within: Duration) -> Result<bool, GuestError>;
 }
 
 /// A stream whose every read ends by one deadline.
@@ -152,6 +158,31 @@ impl Conversation for SocketConversation {
         let reply = received.map_err(|error| self.broken(within, error))?;
         refused_to_error(&self.guest, &self.console, reply)
     }
+
+    fn is_abandoned(&mut self, caller: BorrowedFd<'_>, within: Duration) -> Result<bool, GuestError> {
+        let hung_up = hangs_up_first(caller, &self.session.stream().stream, within);
+        hung_up.map_err(|error| self.broken(within, FrameError::Stream(error)))
+    }
+}
+
+/// Whether a socket is hung up at its other end before something comes from a stream, and within that time.
+fn hangs_up_first(socket: BorrowedFd<'_>, stream: &UnixStream, within: Duration) -> io::Result<bool> {
+    let until = Instant::now() + within;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        // That a socket is hung up is heard whatever is awaited of it.
+        let hears = PollFd::from_borrowed_fd(socket, PollFlags::empty());
+        let mut both = [PollFd::new(stream, PollFlags::IN), hears];
+        match poll(&mut both, Some(&timeout)) {
+            Ok(_) => return Ok(both[0].revents().is_empty() && !both[1].revents().is_empty()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn refused_to_error(guest: &str, console: &Console, reply: Reply) -> Result<Reply, GuestError> {
@@ -161,5 +192,31 @@ fn refused_to_error(guest: &str, console: &Console, reply: Reply) -> Result<Repl
             Err(GuestError::Refused { guest: guest.to_owned(), message, remedy, console })
         }
         reply => Ok(reply),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::fd::AsFd, thread};
+
+    #[test]
+    fn a_caller_that_hangs_up_is_heard_and_one_that_waits_is_not_left() {
+        let pair = || UnixStream::pair().unwrap();
+        let ((ours, caller), (agent, stream)) = (pair(), pair());
+        let goes_first = |within| hangs_up_first(ours.as_fd(), &stream, within).unwrap();
+        let (brief, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        assert!(!goes_first(brief), "both are there");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(brief);
+                (&agent).write_all(b"reply").unwrap();
+            });
+            assert!(!goes_first(long), "the reply came");
+        });
+        drop(caller);
+        assert!(!goes_first(long), "a reply that has come is read first");
+        (&stream).read_exact(&mut [0; 5]).unwrap();
+        assert!(goes_first(long));
     }
 }

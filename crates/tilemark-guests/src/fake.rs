@@ -9,7 +9,7 @@ use crate::{
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{Read, Write},
-    os::unix::net::UnixStream,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -370,6 +370,7 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
             message: "this is the agent of a guest".to_owned(),
             remedy: "ask that of a client machine's agent".to_owned(),
         },
+        Request::EndProgram => return None,
         Request::PowerOff => {
             guest.ended.get_or_insert_with(|| "it powered off".to_owned());
             return None;
@@ -434,6 +435,11 @@ impl Conversation for FakeConversation {
                 Err(GuestError::Silent { guest: name.clone(), within, console: console(name, "") })
             }
         }
+    }
+
+    fn is_abandoned(&mut self, _: BorrowedFd<'_>, _: Duration) -> Result<bool, GuestError> {
+        // It answers at once.
+        Ok(false)
     }
 }
 

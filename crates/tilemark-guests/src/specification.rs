@@ -6,8 +6,9 @@ use crate::{
     ready::{StartEvent, Wanted, describe, start_all_ready, start_ready},
 };
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
-use tilemark_agent_protocol::{Reply, Request, Service};
+use tilemark_agent_protocol::{Execute, Reply, Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_units::Span;
 
 /// One backend with guests to try it on.
 pub struct Subject<'a> {
@@ -29,6 +30,7 @@ pub fn keeps_all(subject: &Subject<'_>) {
     no_two_guests_are_the_same(subject, StartMode::Clone(template));
     a_clone_continues_its_template_and_a_boot_does_not(subject, StartMode::Clone(template));
     a_new_conversation_replaces_the_old_one(subject, StartMode::Clone(template));
+    a_program_ends_when_it_is_to_end(subject, StartMode::Clone(template));
     stopping_is_final_and_can_be_repeated(subject);
     a_stopped_guests_place_can_be_taken_again(subject, StartMode::Clone(template));
 }
@@ -102,6 +104,27 @@ fn a_new_conversation_replaces_the_old_one(subject: &Subject<'_>, mode: StartMod
         // Half a conversation stays behind: a reply that nobody fetches.
         session.send(&Request::Random(1000)).unwrap();
     }
+    subject.backend.stop(ready.id).unwrap();
+}
+
+fn a_program_ends_when_it_is_to_end(subject: &Subject<'_>, mode: StartMode) {
+    let plan = &subject.guests[0];
+    let mut ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within).unwrap();
+    let order = |script: &str| {
+        let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        Request::Execute(Execute { arguments, within: Span::from_seconds(3600) })
+    };
+    ready.session.send(&order("sleep 1000 & sleep 1000")).unwrap();
+    ready.session.send(&Request::EndProgram).unwrap();
+    // The next one is not kept waiting, and gets an answer of its own.
+    let replies =
+        [ready.session.receive(subject.within), ready.session.ask(&order("exit 0"), subject.within)];
+    for reply in replies {
+        assert!(matches!(reply, Ok(Reply::Executed { .. })), "{reply:?}");
+    }
+    // None runs: it has no reply.
+    ready.session.send(&Request::EndProgram).unwrap();
+    assert_eq!(ready.session.ask(&Request::Ping(1), subject.within).unwrap(), Reply::Pong(1));
     subject.backend.stop(ready.id).unwrap();
 }
 

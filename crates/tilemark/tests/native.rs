@@ -611,6 +611,10 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     kill_process(Pid::from_raw(client.id() as i32).unwrap(), Signal::INT).unwrap();
     let ended = soon("its end by Ctrl-C", || client.try_wait().unwrap());
     assert_eq!(ended.signal(), Some(Signal::INT.as_raw()), "{ended:?}");
+    // Nobody waits for the program: it ends, and the guest is free for the next one.
+    let next = says(&["exec", name(0), "true"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert!(!kept(&real).iter().any(sleeps), "it runs on");
     assert_eq!(list()[0]["ready"], 2);
 
     // One that has ended is not shown as ready.

@@ -24,7 +24,10 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::{
     io,
-    os::unix::net::{UnixListener, UnixStream},
+    os::{
+        fd::AsFd,
+        unix::net::{UnixListener, UnixStream},
+    },
     path::PathBuf,
     sync::{
         Mutex, MutexGuard, OnceLock, TryLockError,
@@ -35,7 +38,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
-use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
+use tilemark_guests::{
+    AgentSession, Backend, Conversation, GuestError, GuestId, GuestState, ReadyGuest as Ready, describe,
+};
 use tilemark_plan::{
     expect,
     place::{is_placed, place_in_words},
@@ -365,7 +370,7 @@ impl GuestsServer<'_> {
             GuestsRequest::Down => GuestsReply::GoingDown,
             GuestsRequest::Console { guest } | GuestsRequest::Execute { guest, .. } => match self.find(guest)
             {
-                Ok(guest) => self.about_one(&asked, guest),
+                Ok(guest) => self.about_one(&asked, guest, &writing),
                 Err(failure) => GuestsReply::Failed(failure),
             },
         };
@@ -412,9 +417,9 @@ impl GuestsServer<'_> {
         place.and_then(|place| served.guests.get(place)).ok_or_else(|| no_such_guest(name))
     }
 
-    fn about_one(&self, asked: &GuestsRequest, guest: &OneGuest) -> GuestsReply {
+    fn about_one(&self, asked: &GuestsRequest, guest: &OneGuest, caller: &UnixStream) -> GuestsReply {
         match asked {
-            GuestsRequest::Execute { arguments, .. } => execute(&guest.session, arguments),
+            GuestsRequest::Execute { arguments, .. } => execute(&guest.session, arguments, caller),
             _ => match self.backend.console(guest.id) {
                 Ok(path) => GuestsReply::Console(path),
                 Err(error) => GuestsReply::Failed(error.into()),
@@ -456,13 +461,12 @@ fn elsewhere(read: &GuestPlaceFigures) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
-    let request = Execute { arguments: arguments.to_vec(), within: Span::new(EXECUTE_WITHIN) };
+fn execute(session: &Mutex<AgentSession>, arguments: &[String], caller: &UnixStream) -> GuestsReply {
     let mut session = match unless_busy(session) {
         Ok(session) => session,
         Err(failure) => return GuestsReply::Failed(failure),
     };
-    match session.ask(&Request::Execute(request), EXECUTE_WITHIN + ANSWERS_AFTER) {
+    match run_program(&mut **session, arguments, caller) {
         Ok(Reply::Executed { code, output, error }) => GuestsReply::Executed { code, output, error },
         Ok(_) => GuestsReply::Failed(Failure::new(
             FailureCode::GuestFailed,
@@ -473,13 +477,31 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
     }
 }
 
+/// Has a guest run a program to its end, or to that of the caller who waits for it.
+fn run_program(
+    session: &mut dyn Conversation,
+    arguments: &[String],
+    caller: &UnixStream,
+) -> Result<Reply, GuestError> {
+    let order = Execute { arguments: arguments.to_vec(), within: Span::new(EXECUTE_WITHIN) };
+    session.send(&Request::Execute(order))?;
+    if session.is_abandoned(caller.as_fd(), EXECUTE_WITHIN)? {
+        session.send(&Request::EndProgram)?;
+        return session.receive(ENDS_WITHIN);
+    }
+    session.receive(ANSWERS_AFTER)
+}
+
+/// How long a guest may take to end a program. It needs a second or two, and more on a busy host: an answer that came later would be taken
+/// for that to the next program.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long after its time a program's guest may take to answer.
 const ANSWERS_AFTER: Duration = Duration::from_secs(10);
 /// How long one that asks waits for a program that runs in the guest already.
 const BUSY_AFTER: Duration = Duration::from_secs(2);
 
-/// A guest's session, where no program runs in it, or none does soon. One who asked and went away leaves a program running: the agent hears
-/// of nothing before that has ended, and another program would wait for it without a word.
+/// A guest's session, where no program runs in it, or none does soon: that of a caller who has gone is being ended. Another program
+/// would wait for one that goes on without a word.
 fn unless_busy<S>(session: &Mutex<S>) -> Result<MutexGuard<'_, S>, Failure> {
     let until = Instant::now() + BUSY_AFTER;
     loop {
@@ -497,7 +519,7 @@ fn unless_busy<S>(session: &Mutex<S>) -> Result<MutexGuard<'_, S>, Failure> {
 fn busy() -> Failure {
     Failure::new(
         FailureCode::HostUnfit,
-        "the guest runs another program, of a `guests exec` that goes on or was cancelled",
+        "the guest runs another program, of a `guests exec` that goes on",
         format!(
             "try again once that has ended, after {} s at most; to run several beside each other, start them by one command",
             (EXECUTE_WITHIN + ANSWERS_AFTER).as_secs()
@@ -512,6 +534,8 @@ pub(crate) fn no_such_guest(guest: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use std::os::fd::BorrowedFd;
 
     #[test]
     fn a_guest_in_which_a_program_runs_is_busy_and_nobody_waits_for_it() {
@@ -522,6 +546,43 @@ mod tests {
         assert!(refused.message.contains("runs another program"), "{refused:?}");
         drop(first);
         assert!(unless_busy(&session).is_ok());
+    }
+
+    /// A guest whose program never ends by itself.
+    #[derive(Debug, Default)]
+    struct Endless {
+        asked: Vec<Request>,
+    }
+
+    impl Conversation for Endless {
+        fn ask(&mut self, _: &Request, _: Duration) -> Result<Reply, GuestError> {
+            unreachable!("nothing waits for it without an eye on the caller")
+        }
+
+        fn send(&mut self, request: &Request) -> Result<(), GuestError> {
+            self.asked.push(request.clone());
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Result<Reply, GuestError> {
+            assert_eq!(self.asked.last(), Some(&Request::EndProgram), "it never ends by itself");
+            Ok(Reply::Executed { code: 143, output: Vec::new(), error: Vec::new() })
+        }
+
+        fn is_abandoned(&mut self, caller: BorrowedFd<'_>, _: Duration) -> Result<bool, GuestError> {
+            let mut polled = [PollFd::from_borrowed_fd(caller, PollFlags::empty())];
+            Ok(poll(&mut polled, None).unwrap() == 1)
+        }
+    }
+
+    #[test]
+    fn a_program_whose_caller_has_gone_is_ended_and_the_guest_is_free_for_the_next() {
+        let (ours, caller) = UnixStream::pair().unwrap();
+        drop(caller);
+        let mut guest = Endless::default();
+        let ended = run_program(&mut guest, &["sleep".to_owned(), "1000".to_owned()], &ours).unwrap();
+        assert!(matches!(ended, Reply::Executed { code: 143, .. }), "{ended:?}");
+        assert!(matches!(&guest.asked[..], [Request::Execute(_), Request::EndProgram]), "{:?}", guest.asked);
     }
 
     #[test]
