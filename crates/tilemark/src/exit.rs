@@ -4,8 +4,14 @@ use std::process::ExitCode;
 use tilemark_record::result::VerdictStatus;
 use tilemark_run::failure::{Failure, FailureCode};
 
+/// Something of the host keeps the command from its work.
+pub(crate) const HOST_UNFIT: u8 = FailureCode::HostUnfit.exit_code();
+/// A guest failed.
+pub(crate) const GUEST_FAILED: u8 = FailureCode::GuestFailed.exit_code();
+/// Figures are not to be trusted, or some are missing, as where the user ended a run before it was done.
+pub(crate) const NOT_TRUSTED: u8 = FailureCode::Interrupted.exit_code();
 /// Something of the host was left as another program set it.
-pub(crate) const NOT_RESTORED: u8 = 6;
+pub(crate) const NOT_RESTORED: u8 = FailureCode::NotRestored.exit_code();
 /// What `--exit-verdict` ends with where it is not certain whether B is no worse (0) or worse (1): `git bisect run` then skips the commit.
 const SKIP_COMMIT: u8 = 125;
 /// What `--exit-verdict` ends with where another commit would end the same way: `git bisect run` then stops.
@@ -30,11 +36,11 @@ pub(crate) fn asks_verdict(given: &[String]) -> bool {
     given.iter().any(|argument| argument.starts_with("--exit"))
 }
 
-/// What a command that finished exits with: 5 says that its figures are not to be trusted.
+/// What a command that finished exits with.
 pub(crate) const fn exit_code(status: VerdictStatus) -> u8 {
     match status {
         VerdictStatus::Trusted => 0,
-        VerdictStatus::NotTrusted | VerdictStatus::CannotTell => 5,
+        VerdictStatus::NotTrusted | VerdictStatus::CannotTell => NOT_TRUSTED,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     arguments::DoctorArguments,
     carried::PROGRAM,
+    exit::HOST_UNFIT,
     screen::{self, Form},
     site::{site, wanted_bridge},
 };
@@ -33,7 +34,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> ExitCode {
     match look::unusable(&clients) {
         Some(failure) => screen::fail(&failure, Form::Text),
         // As the run would end.
-        None if diagnosis.refuses_bridge() => ExitCode::from(3),
+        None if diagnosis.refuses_bridge() => ExitCode::from(HOST_UNFIT),
         None => ExitCode::SUCCESS,
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     },
     asked,
     carried::PROGRAM,
-    exit::NOT_RESTORED,
+    exit::{GUEST_FAILED, HOST_UNFIT, NOT_RESTORED, NOT_TRUSTED},
     fleet_failure::failure,
     places::places,
     screen::{self, Form},
@@ -29,8 +29,6 @@ use tilemark_units::Span;
 
 /// A scenario's file is a part of the script that each host gets.
 const SCENARIO_BYTES_MAX: usize = 32 << 10;
-const NO_HOST_IS_FIT: u8 = 3;
-const A_HOST_IS_LEFT: u8 = 5;
 
 /// Does what was asked of a fleet.
 pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
@@ -122,7 +120,7 @@ fn code_of(found: &FleetVerdict) -> u8 {
 
 /// The worse one of two exit codes of fleet runs.
 fn worse(one: u8, other: u8) -> u8 {
-    const FROM_BEST: [u8; 5] = [0, A_HOST_IS_LEFT, NO_HOST_IS_FIT, 4, NOT_RESTORED];
+    const FROM_BEST: [u8; 5] = [0, NOT_TRUSTED, HOST_UNFIT, GUEST_FAILED, NOT_RESTORED];
     let rank = |code: u8| FROM_BEST.iter().position(|known| *known == code);
     if rank(one) > rank(other) { one } else { other }
 }
@@ -139,11 +137,11 @@ fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
     if ends.contains(&End::NotRestored) {
         NOT_RESTORED
     } else if ends.contains(&End::GuestFailed) {
-        4
+        GUEST_FAILED
     } else if measured == 0 {
-        3
+        HOST_UNFIT
     } else if trusted < ends.len() {
-        5
+        NOT_TRUSTED
     } else {
         0
     }
@@ -228,7 +226,7 @@ fn planned(arguments: &FleetPlanArguments) -> ExitCode {
         asked(),
         form,
         plan_text,
-        |planned| if planned.fit < planned.asked { NO_HOST_IS_FIT } else { 0 },
+        |planned| if planned.fit < planned.asked { HOST_UNFIT } else { 0 },
     )
 }
 
@@ -519,8 +517,9 @@ fn done_text(word: &str, hosts: &[EndedWork]) -> String {
     lines.join("\n")
 }
 
+/// A host whose work is left is missing, as in a verdict.
 fn all_done(hosts: &[EndedWork]) -> u8 {
-    if hosts.iter().all(|host| host.done) { 0 } else { A_HOST_IS_LEFT }
+    if hosts.iter().all(|host| host.done) { 0 } else { NOT_TRUSTED }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tilemark host pin` and `unpin`
 
 use crate::{
-    exit::NOT_RESTORED,
+    exit::{HOST_UNFIT, NOT_RESTORED},
     places::places,
     screen::{self, Form, Watcher},
 };
@@ -11,16 +11,18 @@ use tilemark_run::{
     plan_words::counted,
 };
 
-/// A guest could not be bound.
-const UNFIT: u8 = 3;
-
-/// Binds running guests by a file of globs.
+/// Binds running guests by a file of globs. One that cannot be bound makes the host unfit.
 pub(super) fn pin(file: &Path, watch: bool, form: Form) -> ExitCode {
     let looking = if watch { Looking::UntilInterrupted } else { Looking::Once };
     let mut watcher = Watcher::new();
     let outcome = pin_guests(&places(), file, looking, &mut watcher);
     drop(watcher);
-    screen::show_with(outcome, form, described, |report| if report.refused.is_empty() { 0 } else { UNFIT })
+    screen::show_with(
+        outcome,
+        form,
+        described,
+        |report| if report.refused.is_empty() { 0 } else { HOST_UNFIT },
+    )
 }
 
 fn described(report: &PinReport) -> String {

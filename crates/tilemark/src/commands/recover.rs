@@ -1,15 +1,12 @@
 //! `tilemark recover`
 
 use crate::{
-    exit::NOT_RESTORED,
+    exit::{HOST_UNFIT, NOT_RESTORED},
     places::places,
     screen::{self, Form},
 };
 use std::process::ExitCode;
 use tilemark_run::job::recover::{Recovered, recover as remove_left};
-
-/// Something of the host keeps the command from its work.
-const HOST_UNFIT: u8 = 3;
 
 /// Removes what a killed run left behind.
 pub(crate) fn recover(json: bool) -> ExitCode {
