@@ -487,8 +487,19 @@ fn only_suspects_that_differ_again_are_named() {
     );
     assert!(found.sentence.contains("Confirmed by a second measurement"), "{}", found.sentence);
     assert!(found.sentence.contains("Not confirmed: h8"), "{}", found.sentence);
+    differs_in_nothing(&found, "h8");
+    let h5 = host(&found, "h5");
+    assert!(h5.changes.iter().any(|change| change.outcome == FleetOutcome::Differs), "{h5:?}");
     assert!(found.confirmed && shown(&found).contains("[TRUSTED]"), "{}", shown(&found));
     assert_eq!(verdict::to_confirm(&judged(&hosts(3)), 1), None);
+}
+
+/// No measure of a host says what its sentence does not.
+#[track_caller]
+fn differs_in_nothing(found: &FleetVerdict, name: &str) {
+    let host = host(found, name);
+    let mut measures = host.changes.iter().chain(&host.errors);
+    assert!(measures.all(|measure| measure.outcome != FleetOutcome::Differs), "{host:?}");
 }
 
 /// Six hosts of which h4 fails quickly, measured again with two others; `again` changes those three.
@@ -531,6 +542,7 @@ fn a_host_that_does_not_fail_again_is_not_confirmed_with_the_reason() {
         assert_eq!(found.verdict, FleetOutcome::CannotTell);
         let why = host(found, "h4").why.clone().unwrap();
         assert_eq!(found.reasons, [format!("h4: {why}")]);
+        differs_in_nothing(found, "h4");
         why
     };
     let found = failed_and_again(1, |host| host.errors = 0.0);

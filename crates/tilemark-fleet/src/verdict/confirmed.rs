@@ -24,6 +24,7 @@ pub(super) fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], g
             continue;
         }
         host.outcome = FleetOutcome::CannotTell;
+        differ_only_in(host, &[]);
         let why = match (confirmed.shown.not_measured.get(&host.name), confirmed.why_not.get(&host.name)) {
             (Some(why), _) => format!("it differed once, and was not measured again: {why}"),
             (None, Some(why)) => why.clone(),
@@ -44,13 +45,18 @@ pub(super) fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], g
 
 /// A host that was named for several things stays so for those that were confirmed.
 fn keep_confirmed(host: &mut FleetHost, again: &[String], no_failure: Option<&String>) {
+    differ_only_in(host, again);
+    if let Some(why) = no_failure {
+        host.why = Some(why.clone());
+    }
+}
+
+/// In which measures a host differs still: in all others it did so once, and it is not known whether it does.
+fn differ_only_in(host: &mut FleetHost, again: &[String]) {
     for change in host.changes.iter_mut().chain(&mut host.errors) {
         if change.outcome == FleetOutcome::Differs && !again.contains(&change.measure) {
             change.outcome = FleetOutcome::CannotTell;
         }
-    }
-    if let Some(why) = no_failure {
-        host.why = Some(why.clone());
     }
 }
 
