@@ -112,6 +112,7 @@ fn inside(
     let child = streams.hand(spawn).start().map_err(|error| {
         Failure::from_error(FailureCode::HostUnfit, &error, "check that root may make namespaces here")
     })?;
+    streams.copy_input();
     match child.wait().map_err(step("wait"))? {
         Ended::Exited(code) => Ok(code),
         Ended::Signalled(signal) => Ok(SIGNALLED + signal),

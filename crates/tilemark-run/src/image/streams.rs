@@ -17,6 +17,8 @@ use tilemark_sys::process::Spawn;
 /// Pipes for the shell, and what copies its output.
 pub(super) struct Streams {
     handed: Vec<(OwnedFd, RawFd)>,
+    /// The caller's input, and the pipe that it is copied to.
+    input: Option<(File, PipeWriter)>,
     copied: Vec<JoinHandle<io::Result<u64>>>,
     _terminals: Terminals,
 }
@@ -28,10 +30,13 @@ impl Streams {
     }
 
     fn of(all: [BorrowedFd<'static>; 3]) -> io::Result<Self> {
-        let mut streams = Self { handed: Vec::new(), copied: Vec::new(), _terminals: Terminals::of(all) };
+        let (handed, copied) = (Vec::new(), Vec::new());
+        let mut streams = Self { handed, input: None, copied, _terminals: Terminals::of(all) };
         let [stdin, stdout, stderr] = all;
         if !isatty(stdin) {
-            streams.handed.push((input(stdin)?, 0));
+            let (reader, writer) = io::pipe()?;
+            streams.handed.push((reader.into(), 0));
+            streams.input = Some((File::from(stdin.try_clone_to_owned()?), writer));
         }
         let mut before: Option<(Stat, PipeWriter)> = None;
         for (stream, number) in [(stdout, 1), (stderr, 2)] {
@@ -62,6 +67,14 @@ impl Streams {
         self.handed.drain(..).fold(spawn, |spawn, (end, number)| spawn.hand(end, number))
     }
 
+    /// Copies the caller's input from now on; to be called when the shell runs, since input that is read is gone. Nobody waits for the
+    /// copying: it ends with the input or with this process.
+    pub(super) fn copy_input(&mut self) {
+        if let Some((mut from, mut writer)) = self.input.take() {
+            thread::spawn(move || io::copy(&mut from, &mut writer));
+        }
+    }
+
     /// Waits until all that the shell wrote is copied; to be called when it has ended.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.handed.clear();
@@ -76,15 +89,6 @@ impl Streams {
         }
         Ok(())
     }
-}
-
-/// The reading end of a pipe that the caller's input is copied to. Nobody waits for the copying: it ends with the input or with this
-/// process.
-fn input(stdin: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let (reader, mut writer) = io::pipe()?;
-    let mut from = File::from(stdin.try_clone_to_owned()?);
-    thread::spawn(move || io::copy(&mut from, &mut writer));
-    Ok(reader.into())
 }
 
 fn is_same(one: &Stat, other: &Stat) -> bool {
@@ -117,8 +121,10 @@ mod tests {
     use super::*;
     use std::{
         fs,
+        io::{Read, Seek, Write},
         os::{fd::AsFd, unix::fs::MetadataExt},
         path::{Path, PathBuf},
+        time::Duration,
     };
 
     /// Runs a script of a shell with these files as its streams, and returns what is in them then, and whose they are.
@@ -129,10 +135,25 @@ mod tests {
         let mut streams = Streams::of(held.map(AsFd::as_fd)).unwrap();
         let spawn = Spawn::path(Path::new("/bin/sh")).unwrap().arguments(["-c", script]).unwrap();
         let child = streams.hand(spawn).start().unwrap();
+        streams.copy_input();
         child.wait().unwrap();
         streams.finish().unwrap();
         let whose = |file: &PathBuf| fs::metadata(file).map(|found| (found.mode(), found.uid())).unwrap();
         (files.each_ref().map(|file| fs::read_to_string(file).unwrap()), files.each_ref().map(whose))
+    }
+
+    #[test]
+    fn input_of_a_shell_that_does_not_start_is_left_to_the_next_program() {
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(b"for the next one").unwrap();
+        input.rewind().unwrap();
+        let input: &File = Box::leak(Box::new(input));
+        let streams = Streams::of([input.as_fd(), rustix::stdio::stdout(), rustix::stdio::stderr()]).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        drop(streams);
+        let mut left = String::new();
+        (&*input).read_to_string(&mut left).unwrap();
+        assert_eq!(left, "for the next one");
     }
 
     #[test]
