@@ -150,10 +150,10 @@ impl AgentProcess {
             return load_failed(error);
         }
         match (self.child.try_wait(), self.limit) {
-            // Rust's programs abort where there is no memory, and by some bugs.
-            (Ok(Some(Ended::Signalled(ABORTED))), Some(limit)) => {
-                load_failed(format!("it aborted; its limit of memory is {limit}"))
-            }
+            // Rust's programs abort where there is no memory, and by some bugs: which of them is only in what it printed.
+            (Ok(Some(Ended::Signalled(ABORTED))), Some(limit)) => load_failed(format!(
+                "it aborted, by a bug or because it reached its limit of memory, {limit}"
+            )),
             (Ok(Some(ended)), _) => load_failed(format!("it ended with code {}", ended.code())),
             _ => load_failed(error),
         }
@@ -303,6 +303,10 @@ mod tests {
                 Err(failure) => break failure,
             }
         };
-        assert!(failure.causes[0].starts_with("it aborted; its limit of memory is 2"), "{failure:?}");
+        assert!(
+            failure.causes[0]
+                .starts_with("it aborted, by a bug or because it reached its limit of memory, 2"),
+            "{failure:?}"
+        );
     }
 }
