@@ -276,7 +276,7 @@ mod tests {
     /// The same, ended when it has run for 300 ms: its code, its output, and how long it took from then on.
     fn run_ended(command: &str) -> (i32, String, Duration) {
         let (tell, told) = mpsc::channel();
-        let running = RunningProgram::start(order(command, Span::from_seconds(500)), move |ended| {
+        let running = RunningProgram::start(order(command, Span::from_seconds(30)), move |ended| {
             tell.send(ended).unwrap()
         })
         .unwrap();
