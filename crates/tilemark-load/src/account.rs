@@ -6,7 +6,7 @@
 use crate::{
     clock::SECOND_NS,
     conversation::Verdict,
-    figures::encode,
+    figures::{encode, histogram},
     sample::{Ended, NO_LATENESS, Sample},
 };
 use hdrhistogram::Histogram;
@@ -16,8 +16,9 @@ use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond, StreamTotal};
 /// Errors of one stream that are kept in words.
 pub(crate) const ERRORS_KEPT: usize = 5;
 
-/// What all workers told.
-pub(crate) struct Account {
+/// What all workers told. A stream goes by its place. Work that learns of each request as it begins uses it by itself: it says that one has
+/// [begun](Account::begun), gives its [sample](Account::samples) at its end, and says which seconds are [over](Account::over_before).
+pub struct Account {
     streams: Vec<StreamAccount>,
     seconds: Vec<SecondOfWorkers>,
     /// Empty lists of ended seconds, to be used again.
@@ -54,14 +55,9 @@ struct OpenSecond {
     lateness: Vec<u64>,
 }
 
-/// A histogram of nanoseconds with three significant digits that grows with its values.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
-}
-
 impl Account {
     /// `streams`: for each place in the job its id and the number of workers that send a part of it.
-    pub(crate) fn new(streams: impl Iterator<Item = (u32, usize)>, workers: usize) -> Self {
+    pub fn new(streams: impl Iterator<Item = (u32, usize)>, workers: usize) -> Self {
         let streams = streams.map(|(id, parts)| StreamAccount {
             id,
             parts,
@@ -79,16 +75,19 @@ impl Account {
         }
     }
 
+    fn open(&mut self, stream: u32, second: u32) -> &mut OpenSecond {
+        let spare = &mut self.spare;
+        self.streams[stream as usize].open.entry(second).or_insert_with(|| OpenSecond {
+            latency: spare.pop().unwrap_or_default(),
+            lateness: spare.pop().unwrap_or_default(),
+            ..OpenSecond::default()
+        })
+    }
+
     /// Takes ended requests.
-    pub(crate) fn samples(&mut self, samples: &[Sample]) {
+    pub fn samples(&mut self, samples: &[Sample]) {
         for sample in samples {
-            let stream = &mut self.streams[sample.stream as usize];
-            let spare = &mut self.spare;
-            let open = stream.open.entry(sample.second).or_insert_with(|| OpenSecond {
-                latency: spare.pop().unwrap_or_default(),
-                lateness: spare.pop().unwrap_or_default(),
-                ..OpenSecond::default()
-            });
+            let open = self.open(sample.stream, sample.second);
             open.ended += 1;
             open.counts.bytes += sample.body_bytes;
             match sample.verdict {
@@ -105,9 +104,25 @@ impl Account {
 
     /// One worker's count of what was intended in a second that is over.
     pub(crate) fn offered(&mut self, stream: u32, second: u32, count: u64) {
-        let open = self.streams[stream as usize].open.entry(second).or_default();
+        let open = self.open(stream, second);
         open.counts.offered += count;
         open.parts_told += 1;
+    }
+
+    /// A request began that was intended in this second.
+    pub fn begun(&mut self, stream: u32, second: u32) {
+        self.open(stream, second).counts.offered += 1;
+    }
+
+    /// A request that began is not counted after all.
+    pub fn withdrawn(&mut self, stream: u32, second: u32) {
+        self.open(stream, second).counts.offered -= 1;
+    }
+
+    /// All requests of the seconds before this one have begun.
+    pub fn over_before(&mut self, stream: u32, second: u32) {
+        let StreamAccount { open, parts, .. } = &mut self.streams[stream as usize];
+        open.range_mut(..second).for_each(|(_, open)| open.parts_told = *parts);
     }
 
     /// Keeps an error in words while there are few.
@@ -140,7 +155,7 @@ impl Account {
     }
 
     /// Tells every second whose requests have all ended.
-    pub(crate) fn close_ready(&mut self, events: &mut dyn FnMut(LoadEvent)) {
+    pub fn close_ready(&mut self, events: &mut dyn FnMut(LoadEvent)) {
         for stream in 0..self.streams.len() {
             let account = &self.streams[stream];
             let is_ready =
@@ -168,6 +183,11 @@ impl Account {
         self.spare.extend([open.latency, open.lateness]);
         account.counts = [account.counts, open.counts].into_iter().sum();
         StreamSecond { id: account.id, second, counts: open.counts, latency, lateness }
+    }
+
+    /// The sum of the seconds that it told.
+    pub fn counts(&self, stream: u32) -> Counts {
+        self.streams[stream as usize].counts
     }
 
     /// The totals, when all workers have ended. `cpu_ns` is the process's processor time in the measurement.

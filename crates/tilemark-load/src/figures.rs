@@ -9,6 +9,11 @@ use std::{collections::BTreeMap, time::Instant};
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
 use tilemark_plan::workload::Details;
 
+/// An empty histogram with three significant digits that grows with its values.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
 /// The compressed V2 form of a histogram.
 pub fn encode(histogram: &Histogram<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -21,7 +26,7 @@ pub fn encode(histogram: &Histogram<u64>) -> Vec<u8> {
 /// A histogram from its compressed V2 form. No bytes: an empty one.
 pub fn decode(bytes: &[u8]) -> Result<Histogram<u64>, LoadError> {
     if bytes.is_empty() {
-        return Ok(crate::account::histogram());
+        return Ok(histogram());
     }
     Deserializer::new()
         .deserialize(&mut &bytes[..])
@@ -30,7 +35,7 @@ pub fn decode(bytes: &[u8]) -> Result<Histogram<u64>, LoadError> {
 
 /// All of several histograms in one: merged, never averaged.
 pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Histogram<u64>, LoadError> {
-    let mut whole = crate::account::histogram();
+    let mut whole = histogram();
     for bytes in parts {
         whole
             .add(decode(bytes)?)
@@ -117,7 +122,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(values: &[u64]) -> Histogram<u64> {
-        let mut histogram = crate::account::histogram();
+        let mut histogram = histogram();
         values.iter().for_each(|value| histogram.record(*value).unwrap());
         histogram
     }

@@ -27,10 +27,12 @@ mod simulation;
 mod stop;
 mod worker;
 
+pub use account::Account;
 pub use blocking::{Operation, OperationResult, run_blocking};
 pub use conversation::{Answer, Conversation, Factory, Progress, Verdict};
 pub use error::LoadError;
 pub use run::{Limits, Start, run, run_within};
+pub use sample::{NO_LATENESS, Sample};
 pub use schedule::Schedule;
 pub use sender::{Got, Scheduling, pin, prepare_thread};
 pub use stop::Stop;

@@ -6,23 +6,23 @@ use crate::conversation::Verdict;
 pub(crate) const SAMPLES_PER_CHUNK: usize = 512;
 
 /// A lateness that was not measured: a closed loop has no intended time.
-pub(crate) const NO_LATENESS: u64 = u64::MAX;
+pub const NO_LATENESS: u64 = u64::MAX;
 
 /// One ended request of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Place of its stream in the job.
-    pub(crate) stream: u32,
+    pub stream: u32,
     /// Second of the measurement in which it was intended to start.
-    pub(crate) second: u32,
+    pub second: u32,
     /// From the intended start to the end, in nanoseconds.
-    pub(crate) latency: u64,
+    pub latency: u64,
     /// How long the sender itself held it up, in nanoseconds, or [`NO_LATENESS`].
-    pub(crate) lateness: u64,
+    pub lateness: u64,
     /// Bytes of the answer's body.
-    pub(crate) body_bytes: u64,
+    pub body_bytes: u64,
     /// How it ended.
-    pub(crate) verdict: Verdict,
+    pub verdict: Verdict,
 }
 
 /// What a worker sends to the account.

@@ -1,10 +1,10 @@
 //! Lane and account against an invented server in invented time: what users felt is known exactly.
 
 use crate::{
-    account::{Account, histogram},
+    account::Account,
     clock::SECOND_NS,
     conversation::Verdict,
-    figures::decode,
+    figures::{decode, histogram},
     lane::{Due, Lane},
     sample::{Ended, Sample},
     schedule::Schedule,

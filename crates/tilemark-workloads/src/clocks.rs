@@ -1,11 +1,12 @@
 //! Processor time of threads, read by another one.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
+    iter,
     os::unix::fs::FileExt,
     sync::{Mutex, PoisonError},
     thread,
+    time::Instant,
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob};
 
@@ -45,49 +46,55 @@ impl ThreadClock {
     }
 }
 
-/// Processors that the threads of a load share: its own, or where it has none, as in a guest, all.
-pub(crate) fn processors(job: &LoadJob) -> usize {
-    let all = || thread::available_parallelism().map_or(1, usize::from);
-    if job.processors.is_empty() { all() } else { job.processors.len() }
+/// How busy the threads of a load are that share some processors, second by second.
+pub(crate) struct BusySeconds {
+    /// The load's own, or where it has none, as in a guest, all.
+    processors: usize,
+    next: u32,
+    /// What each thread had used when it was last read, and when that was.
+    before: Option<(Vec<u64>, Instant)>,
 }
 
-/// How busy threads were in a second that share some processors, as a part of the time: the busiest of them by itself, or all
-/// together where they fill the processors that they share. All together are spread evenly over these.
-pub(crate) fn busy(
-    second: u32,
-    before: &BTreeMap<u32, Vec<u64>>,
-    now: &BTreeMap<u32, Vec<u64>>,
-    elapsed_ns: f64,
-    processors: usize,
-) -> LoadEvent {
-    let used = |stream: &u32, thread: usize, total: u64| {
-        total - before.get(stream).and_then(|threads| threads.get(thread)).copied().unwrap_or(0).min(total)
-    };
-    let threads: Vec<u64> = now
-        .iter()
-        .flat_map(|(stream, threads)| {
-            threads.iter().enumerate().map(move |(thread, total)| used(stream, thread, *total))
-        })
-        .collect();
-    let part = |ns: f64| (ns / elapsed_ns.max(1.0)).min(1.0);
-    let busiest = part(threads.iter().copied().max().unwrap_or(0) as f64);
-    let all = part(threads.iter().sum::<u64>() as f64 / processors.max(1) as f64);
-    LoadEvent::Busy { second, fraction: busiest.max(all), parts: vec![all; processors] }
+impl BusySeconds {
+    pub(crate) fn of(job: &LoadJob) -> Self {
+        let all = || thread::available_parallelism().map_or(1, usize::from);
+        let processors = if job.processors.is_empty() { all() } else { job.processors.len() };
+        Self { processors, next: 0, before: None }
+    }
+
+    /// Takes what each thread has used, in nanoseconds: when the measurement begins, and at the end of each second. Returns how busy they
+    /// were in that second, as a part of it: the busiest of them by itself, or all together where they fill their processors. All
+    /// together are spread evenly over these.
+    pub(crate) fn take(&mut self, now: Instant, used: Vec<u64>) -> Option<LoadEvent> {
+        let (before, at) = self.before.replace((used.clone(), now))?;
+        let earlier = before.into_iter().chain(iter::repeat(0));
+        let threads: Vec<u64> =
+            used.iter().zip(earlier).map(|(total, before)| total.saturating_sub(before)).collect();
+        let elapsed_ns = now.duration_since(at).as_nanos() as f64;
+        let part = |ns: f64| (ns / elapsed_ns.max(1.0)).min(1.0);
+        let busiest = part(threads.iter().copied().max().unwrap_or(0) as f64);
+        let all = part(threads.iter().sum::<u64>() as f64 / self.processors.max(1) as f64);
+        let second = self.next;
+        self.next += 1;
+        Some(LoadEvent::Busy { second, fraction: busiest.max(all), parts: vec![all; self.processors] })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn used(threads: &[u64]) -> BTreeMap<u32, Vec<u64>> {
-        BTreeMap::from([(0, threads.to_vec())])
-    }
+    use std::time::Duration;
 
     #[test]
     fn two_threads_that_fill_their_one_processor_are_busy_though_neither_is() {
-        let busy = |processors| busy(3, &used(&[10, 10]), &used(&[460, 510]), 1_000.0, processors);
-        assert_eq!(busy(1), LoadEvent::Busy { second: 3, fraction: 0.95, parts: vec![0.95] });
-        assert_eq!(busy(2), LoadEvent::Busy { second: 3, fraction: 0.5, parts: vec![0.475; 2] });
+        let begin = Instant::now();
+        let busy = |processors| {
+            let mut seconds = BusySeconds { processors, next: 3, before: None };
+            assert_eq!(seconds.take(begin, vec![10, 10]), None);
+            seconds.take(begin + Duration::from_nanos(1_000), vec![460, 510])
+        };
+        assert_eq!(busy(1), Some(LoadEvent::Busy { second: 3, fraction: 0.95, parts: vec![0.95] }));
+        assert_eq!(busy(2), Some(LoadEvent::Busy { second: 3, fraction: 0.5, parts: vec![0.475; 2] }));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
 use hdrhistogram::Histogram;
 use std::{process::Command, time::Duration};
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamTotal};
-use tilemark_load::{Start, Stop};
+use tilemark_load::{Start, Stop, figures::histogram};
 use tilemark_plan::{
     plan::Demand,
     workload::{SysbenchParameters, Work},
@@ -152,7 +152,7 @@ impl Report {
             until.last().map_or(0, |(_, waiting)| waiting)
         };
         let queued = queue_by(times.warmup + times.length).saturating_sub(queue_by(times.warmup));
-        let mut latency = Histogram::new(3).expect("three digits are allowed");
+        let mut latency = histogram();
         // The report at the end of the warm-up has one of its own.
         let last = text.rfind("Latency histogram").unwrap_or(0);
         for line in text[last..].lines() {
@@ -186,14 +186,13 @@ impl Report {
     fn seconds(self) -> Vec<Counted> {
         let mut left = self.counts();
         let (_, before) = self.by_second.split_last().unwrap_or((&0.0, &[]));
-        let none = Histogram::new(3).expect("three digits are allowed");
         let mut seconds = Vec::new();
         for tps in before {
             let completed = (tps.round() as u64).min(left.completed);
             left.completed -= completed;
             left.offered -= completed;
             let counts = Counts { offered: completed, completed, ..Counts::default() };
-            seconds.push(Counted { counts, latency: none.clone() });
+            seconds.push(Counted { counts, latency: histogram() });
         }
         seconds.push(Counted { counts: left, latency: self.latency });
         seconds

@@ -43,6 +43,14 @@ pub(crate) struct Counted {
     pub(crate) latency: Histogram<u64>,
 }
 
+impl Counted {
+    /// A second of a stream. No program says how late its requests were.
+    pub(crate) fn second(&self, id: u32, second: u32) -> LoadEvent {
+        let (counts, latency, lateness) = (self.counts, encode(&self.latency), Vec::new());
+        LoadEvent::Second(StreamSecond { id, second, counts, latency, lateness })
+    }
+}
+
 /// What a program's last report says.
 pub(crate) struct Last {
     /// The seconds that no line reported.
@@ -73,11 +81,8 @@ pub(crate) fn run<T: Tool>(
     let (id, seconds) = (stream.id, job.length.as_seconds().ceil() as u32);
     let mut numbers = 0..seconds;
     // What ends after the measurement's last second is in the total only.
-    let mut second = |Counted { counts, latency }: Counted| {
-        let latency = encode(&latency);
-        let told =
-            |second| LoadEvent::Second(StreamSecond { id, second, counts, latency, lateness: Vec::new() });
-        numbers.next().map(told).into_iter().for_each(&mut *events);
+    let mut second = |counted: Counted| {
+        numbers.next().map(|second| counted.second(id, second)).into_iter().for_each(&mut *events);
     };
     let text = run_program(T::NAME, &mut tool.command(), stop, &mut |text| {
         tool.line(text)?.into_iter().for_each(&mut second);

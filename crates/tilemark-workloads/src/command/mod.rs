@@ -25,8 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
-use tilemark_load::{Start, Stop, figures::encode};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 use tilemark_plan::workload::{CommandFigure, CommandFrom, CommandParameters, Details, Work};
 use tilemark_units::printable_line;
 
@@ -217,25 +217,15 @@ impl<'a> Prepared<'a> {
 
     fn report(&self, Done { reading, output }: Done, events: &mut dyn FnMut(LoadEvent)) -> StreamTotal {
         let id = self.id;
-        let mut counts = Vec::new();
-        for (second, (of_second, latency)) in (0..).zip(reading.seconds()) {
-            counts.push(of_second);
-            let latency = encode(&latency);
-            events(LoadEvent::Second(StreamSecond {
-                id,
-                second,
-                counts: of_second,
-                latency,
-                lateness: Vec::new(),
-            }));
-        }
+        let seconds = reading.seconds();
+        (0..).zip(&seconds).for_each(|(second, counted)| events(counted.second(id, second)));
         events(LoadEvent::Output { id, text: output });
         if let (Some(value), Some(better)) = (reading.figure(), self.parameters.better) {
             let unit = self.parameters.unit.clone().unwrap_or_default();
             let details = Box::new(Details::Command(CommandFigure { value, unit, better }));
             events(LoadEvent::Details { id, details });
         }
-        let counts: tilemark_agent_protocol::Counts = counts.into_iter().sum();
+        let counts: Counts = seconds.iter().map(|second| second.counts).sum();
         let completed_in_time = counts.completed;
         StreamTotal { id, counts, completed_in_time, seconds: self.times.length, ..StreamTotal::default() }
     }

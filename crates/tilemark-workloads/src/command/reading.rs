@@ -1,10 +1,12 @@
 //! From a command's lines to what each second had. Pure.
 
 use super::error::CommandError;
+use crate::tool::Counted;
 use hdrhistogram::Histogram;
 use regex_lite::Regex;
 use std::ops::RangeInclusive;
 use tilemark_agent_protocol::Counts;
+use tilemark_load::figures::histogram;
 use tilemark_plan::workload::CommandParameters;
 
 /// More than this in a second is no count.
@@ -80,7 +82,7 @@ impl Reading {
             values: 0,
             amounts: vec![0.0; seconds],
             covered: 0.0,
-            latencies: vec![Histogram::new(3).expect("three digits are allowed"); latencies],
+            latencies: vec![histogram(); latencies],
             last_figure: None,
         })
     }
@@ -188,25 +190,23 @@ impl Reading {
     }
 
     /// What each second had. What rounding leaves over goes to the next one.
-    pub(crate) fn seconds(&self) -> Vec<(Counts, Histogram<u64>)> {
+    pub(crate) fn seconds(&self) -> Vec<Counted> {
         let scale = match self.kind {
             Kind::Rate if self.covered > 0.0 => self.times.length / self.covered,
             _ => 1.0,
         };
-        let none = Histogram::new(3).expect("three digits are allowed");
         let (mut due, mut counted) = (0.0, 0_u64);
         let second = |(index, amount): (usize, &f64)| {
             due += amount * scale;
             let completed = (due.round() as u64).saturating_sub(counted);
             counted += completed;
             let counts = Counts { offered: completed, completed, ..Counts::default() };
-            (counts, self.latencies.get(index).unwrap_or(&none).clone())
+            Counted { counts, latency: self.latencies.get(index).cloned().unwrap_or_else(histogram) }
         };
-        let mut seconds: Vec<(Counts, Histogram<u64>)> =
-            self.amounts.iter().enumerate().map(second).collect();
-        if let Some((counts, _)) = seconds.last_mut().filter(|_| self.figure().is_some()) {
+        let mut seconds: Vec<Counted> = self.amounts.iter().enumerate().map(second).collect();
+        if let Some(last) = seconds.last_mut().filter(|_| self.figure().is_some()) {
             // The command itself is what was done.
-            *counts = Counts { offered: 1, completed: 1, ..Counts::default() };
+            last.counts = Counts { offered: 1, completed: 1, ..Counts::default() };
         }
         seconds
     }
@@ -226,7 +226,7 @@ mod tests {
         reading(CommandParameters { rate: Some("tps: ([0-9.]+)".to_owned()), ..CommandParameters::default() })
     }
     fn completed(reading: &Reading) -> Vec<u64> {
-        reading.seconds().iter().map(|(counts, _)| counts.completed).collect()
+        reading.seconds().iter().map(|second| second.counts.completed).collect()
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             latency.line(at, line).unwrap();
         }
         assert_eq!(completed(&latency), [2, 0, 1]);
-        assert_eq!(latency.seconds()[0].1.max() / 1_000, 700);
+        assert_eq!(latency.seconds()[0].latency.max() / 1_000, 700);
         let long = latency.line(5.2, "took 99999999").unwrap_err().to_string();
         assert!(long.contains("see `latency_unit`"), "{long}");
     }

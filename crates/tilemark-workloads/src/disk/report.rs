@@ -4,6 +4,7 @@ use crate::WorkloadError;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tilemark_load::figures::histogram;
 
 /// What fio had counted at one moment, over all its jobs, reads and writes together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Snapshot {
 
     /// The bins as a histogram of nanoseconds.
     pub fn histogram(&self) -> Histogram<u64> {
-        let mut histogram = Histogram::new(3).expect("three digits are allowed");
+        let mut histogram = histogram();
         for (value, count) in &self.bins {
             histogram.record_n(*value, *count).expect("it grows with its values");
         }

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::LoadJob;
+use tilemark_load::figures::histogram;
 use tilemark_plan::workload::{JobKind, JobTimes, JobsFigures};
 
 /// Jobs that each user needs before its pace means something.
@@ -85,10 +86,7 @@ impl Watch {
 
 impl Tally {
     fn take(&mut self, Ended { user, kind, took, is_right }: Ended) {
-        let of_kind = self.kinds.entry(kind).or_insert_with(|| OfKind {
-            times: Histogram::new(3).expect("three significant digits are allowed"),
-            not_right: 0,
-        });
+        let of_kind = self.kinds.entry(kind).or_insert_with(|| OfKind { times: histogram(), not_right: 0 });
         if !is_right {
             of_kind.not_right += 1;
             return;

@@ -9,7 +9,7 @@ use super::{
     stage::{Actor, Message, Part},
 };
 use crate::{
-    clocks::{busy, processors},
+    clocks::BusySeconds,
     engine::LoadFailure,
     start_line::{StartLine, Starter},
 };
@@ -190,15 +190,14 @@ impl RunningLoads<'_> {
     ) -> Result<BTreeMap<u32, FlatOut>, MessagingError> {
         let mut readings: BTreeMap<u32, FlatOut> = BTreeMap::new();
         let seconds = self.job.length.as_seconds().ceil() as u32;
-        let mut before: Option<(BTreeMap<u32, Vec<u64>>, Instant)> = None;
+        let mut busy = BusySeconds::of(self.job);
         for second in 0..=seconds {
             let due = origin + self.job.warmup.get() + Duration::from_secs(u64::from(second));
             self.listen_until(due)?;
             let now = Instant::now();
-            let used: BTreeMap<u32, Vec<u64>> =
-                self.actors.iter().map(|(id, actor)| (*id, actor.clocks.read())).collect();
+            let mut used = Vec::new();
             for (id, actor) in self.actors {
-                let gauge = &actor.gauge;
+                let (of_stream, gauge) = (actor.clocks.read(), &actor.gauge);
                 // Before the receipts that it is a part of.
                 let wrong = gauge.wrong();
                 readings.entry(*id).or_default().readings.push(Reading {
@@ -206,15 +205,12 @@ impl RunningLoads<'_> {
                     received: gauge.received(),
                     wrong,
                     refused: gauge.refused(),
-                    cpu_ns: used[id].iter().sum(),
+                    cpu_ns: of_stream.iter().sum(),
                     at_s: now.duration_since(origin).as_secs_f64(),
                 });
+                used.extend(of_stream);
             }
-            if let Some((earlier, at)) = &before {
-                let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
-                events(busy(second - 1, earlier, &used, elapsed_ns, processors(self.job)));
-            }
-            before = Some((used, now));
+            busy.take(now, used).into_iter().for_each(&mut *events);
             if self.ended.len() == self.loads.len() {
                 break;
             }

@@ -5,14 +5,13 @@ mod found;
 mod seconds;
 
 use crate::{
-    clocks::{ThreadClocks, busy, processors},
+    clocks::{BusySeconds, ThreadClocks},
     engine::LoadFailure,
     start_line::{StartLine, Starter},
     threads::start_all,
 };
 use seconds::Seconds;
 use std::{
-    collections::BTreeMap,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -139,13 +138,13 @@ impl RunningStreams<'_> {
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, StoreError> {
         let (mut ready, mut ended, mut totals, mut failed) = (0, 0, Vec::new(), None);
-        let mut busy: Option<BusySeconds> = None;
+        let mut busy: Option<BusyWatch> = None;
         while ended < self.streams {
             match messages.recv_timeout(LOOK_EVERY) {
                 Ok(Message::Ready) => {
                     ready += 1;
                     if ready == self.streams {
-                        busy = start().map(|origin| BusySeconds::beginning(self.job, origin));
+                        busy = start().map(|origin| BusyWatch::beginning(self.job, origin));
                     }
                 }
                 Ok(Message::Event(event)) => events(event),
@@ -171,44 +170,28 @@ impl RunningStreams<'_> {
     }
 }
 
-/// How busy the clients' threads are, in each second of the measurement.
-struct BusySeconds {
-    start: Instant,
-    processors: usize,
-    seconds: u32,
-    next: u32,
-    /// What each thread had used when it was last read, and when that was.
-    before: Option<(Vec<u64>, Instant)>,
+/// Reads how busy the clients' threads are, in each second of the measurement.
+struct BusyWatch {
+    /// When to read them next.
+    due: Instant,
+    end: Instant,
+    busy: BusySeconds,
 }
 
-impl BusySeconds {
-    fn beginning(job: &LoadJob, now: Instant) -> Self {
-        Self {
-            start: now + job.warmup.get(),
-            processors: processors(job),
-            seconds: u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX),
-            next: 0,
-            before: None,
-        }
+impl BusyWatch {
+    fn beginning(job: &LoadJob, origin: Instant) -> Self {
+        let due = origin + job.warmup.get();
+        let end = due + Duration::from_secs(job.length.get().as_secs());
+        Self { due, end, busy: BusySeconds::of(job) }
     }
 
     /// How busy the second was that is over now, if one is. `read` gives the nanoseconds that each thread has used.
     fn look(&mut self, now: Instant, read: impl FnOnce() -> Vec<u64>) -> Option<LoadEvent> {
-        let since = now.checked_duration_since(self.start)?;
-        let Some((before, at)) = &self.before else {
-            self.before = Some((read(), now));
-            return None;
-        };
-        if since < Duration::from_secs(u64::from(self.next) + 1) || self.next >= self.seconds {
+        if now < self.due || self.due > self.end {
             return None;
         }
-        let used = read();
-        let of_all = |threads: &[u64]| BTreeMap::from([(0, threads.to_vec())]);
-        let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
-        let busy = busy(self.next, &of_all(before), &of_all(&used), elapsed_ns, self.processors);
-        self.next += 1;
-        self.before = Some((used, now));
-        Some(busy)
+        self.due += Duration::from_secs(1);
+        self.busy.take(now, read())
     }
 }
 
@@ -321,7 +304,7 @@ mod tests {
             warmup: Span::from_seconds(3),
             length: Span::from_seconds(2),
         };
-        let mut busy = BusySeconds::beginning(&job, start);
+        let mut busy = BusyWatch::beginning(&job, start);
         let mut look = |after_ms: u64, used_ms: &[u64]| {
             let used = used_ms.iter().map(|ms| ms * 1_000_000).collect();
             match busy.look(start + Duration::from_millis(after_ms), || used) {

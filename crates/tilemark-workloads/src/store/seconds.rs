@@ -2,45 +2,33 @@
 
 use super::{Message, Signals};
 use crate::start_line::Starter;
-use hdrhistogram::Histogram;
 use std::{
-    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc::Sender},
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
-use tilemark_load::figures::encode;
+use tilemark_agent_protocol::Counts;
+use tilemark_load::{Account, NO_LATENESS, Sample, Verdict};
 use tilemark_store::{Observer, OrderEnded, Outcome};
+
+/// The only stream of each account.
+const STREAM: u32 = 0;
 
 /// The observer of a stream.
 pub(super) struct Seconds<'a> {
-    id: u32,
     sender: Sender<Message>,
     signals: &'a Signals,
     starter: Starter<'a>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    open: BTreeMap<u32, Open>,
+    account: Account,
     latest: u32,
-    counts: Counts,
 }
 
-#[derive(Default)]
-struct Open {
-    under_way: u64,
-    counts: Counts,
-    latency_ns: Vec<u64>,
-    lateness_ns: Vec<u64>,
-}
-
-/// Nanoseconds as a histogram with three significant digits.
-fn encode_all(values: &[u64]) -> Vec<u8> {
-    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
-    values.iter().for_each(|value| histogram.record(*value).expect("it grows with its values"));
-    encode(&histogram)
+/// The second of the measurement to which a time belongs.
+const fn second_of(intended: Duration) -> u32 {
+    intended.as_secs() as u32
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -49,7 +37,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 impl<'a> Seconds<'a> {
     pub(super) fn new(id: u32, sender: Sender<Message>, signals: &'a Signals, starter: Starter<'a>) -> Self {
-        Self { id, sender, signals, starter, state: Mutex::default() }
+        let account = Account::new([(id, 1)].into_iter(), 0);
+        Self { sender, signals, starter, state: Mutex::new(State { account, latest: 0 }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,18 +48,15 @@ impl<'a> Seconds<'a> {
     /// Reports what is still open, and counts the whole measurement.
     pub(super) fn finish(&self) -> Counts {
         let mut state = self.state();
-        let left: Vec<u32> = state.open.keys().copied().collect();
-        left.into_iter().for_each(|second| self.close(&mut state, second));
-        state.counts
+        self.close_before(&mut state.account, u32::MAX);
+        state.account.counts(STREAM)
     }
 
-    fn close(&self, state: &mut State, second: u32) {
-        let Some(open) = state.open.remove(&second) else { return };
-        let (latency, lateness) = (encode_all(&open.latency_ns), encode_all(&open.lateness_ns));
-        state.counts = [state.counts, open.counts].into_iter().sum();
-        let ended = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
+    /// Reports the seconds before this one whose orders have all ended.
+    fn close_before(&self, account: &mut Account, second: u32) {
+        account.over_before(STREAM, second);
         // Whoever listens does so until the stream has ended.
-        let _ = self.sender.send(Message::Event(LoadEvent::Second(ended)));
+        account.close_ready(&mut |event| drop(self.sender.send(Message::Event(event))));
     }
 }
 
@@ -89,31 +75,28 @@ impl Observer for Seconds<'_> {
     }
 
     fn begun(&self, intended: Duration) {
-        let second = intended.as_secs() as u32;
+        let second = second_of(intended);
         let mut state = self.state();
-        state.open.entry(second).or_default().under_way += 1;
+        state.account.begun(STREAM, second);
         if second > state.latest {
             state.latest = second;
             // The second before may have orders whose client is about to begin them.
-            let over = |(at, open): (&u32, &Open)| (*at + 1 < second && open.under_way == 0).then_some(*at);
-            let over: Vec<u32> = state.open.iter().filter_map(over).collect();
-            over.into_iter().for_each(|second| self.close(&mut state, second));
+            self.close_before(&mut state.account, second - 1);
         }
     }
 
     fn ended(&self, order: OrderEnded) {
-        let mut state = self.state();
-        let open = state.open.entry(order.intended.as_secs() as u32).or_default();
-        open.under_way = open.under_way.saturating_sub(1);
-        // One that was rolled back for want of stock is no order: it is in the store's own figures.
-        match order.outcome {
-            Outcome::RolledBack => return,
-            Outcome::Committed => open.counts.completed += 1,
-            Outcome::Failed => open.counts.failed += 1,
-        }
-        open.counts.offered += 1;
-        open.latency_ns.push(nanoseconds(order.latency));
-        open.lateness_ns.extend(order.lateness.map(nanoseconds));
+        let second = second_of(order.intended);
+        let verdict = match order.outcome {
+            // One that was rolled back because there is no stock is not an order: it is in the store's own figures.
+            Outcome::RolledBack => return self.state().account.withdrawn(STREAM, second),
+            Outcome::Committed => Verdict::Right,
+            Outcome::Failed => Verdict::Failed,
+        };
+        let latency = nanoseconds(order.latency);
+        let lateness = order.lateness.map_or(NO_LATENESS, nanoseconds);
+        let sample = Sample { stream: STREAM, second, latency, lateness, body_bytes: 0, verdict };
+        self.state().account.samples(&[sample]);
     }
 }
 
@@ -122,6 +105,7 @@ mod tests {
     use super::*;
     use crate::start_line::StartLine;
     use std::sync::mpsc::{Receiver, channel};
+    use tilemark_agent_protocol::LoadEvent;
     use tilemark_load::figures::decode;
 
     fn ended(at_ms: u64, outcome: Outcome) -> OrderEnded {
