@@ -34,7 +34,8 @@ const NAMED: usize = 5;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Intended times of sending. Multiplied out each time, so that nothing drifts and nothing is skipped.
+/// Intended times of sending. Multiplied out each time, so that nothing drifts and nothing is skipped. A schedule of `tilemark-load` gives
+/// one time after the other; here the publisher asks how many are due, and the subscriber for the time of the message that it has.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     start_ns: u64,

@@ -37,8 +37,7 @@ impl Warp {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    /// Request k at (k + phase) / rate, multiplied out, so that nothing drifts. The phase is drawn from the
-    /// seed: streams of the same rate would otherwise all send at the same instants.
+    /// Request k at (k + phase) / rate, multiplied out, so that nothing drifts.
     Even { gap_ns: f64, phase: f64, next: u64 },
     /// Exponential gaps, drawn in busy time; with bursts, busy time runs only within each burst.
     Poisson { gap_ns: f64, busy_ns: f64, random: Box<ChaCha8Rng>, bursts: Option<Bursts> },
@@ -65,12 +64,10 @@ impl Schedule {
             return Err(LoadError::BadRate { stream, rate });
         }
         let gap_ns = SECOND_NS as f64 / rate;
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let random = || Box::new(ChaCha8Rng::seed_from_u64(seed));
         let kind = match arrival {
-            Arrival::Even => Kind::Even { gap_ns, phase: unit(&mut random), next: 0 },
-            Arrival::Poisson => {
-                Kind::Poisson { gap_ns, busy_ns: 0.0, random: Box::new(random), bursts: None }
-            }
+            Arrival::Even => Kind::Even { gap_ns, phase: Self::phase(seed), next: 0 },
+            Arrival::Poisson => Kind::Poisson { gap_ns, busy_ns: 0.0, random: random(), bursts: None },
             Arrival::Bursts => {
                 let every_ns = burst_every.get().as_nanos() as f64;
                 let length_ns = burst_length.get().as_nanos() as f64;
@@ -80,7 +77,7 @@ impl Schedule {
                 // All of a period's requests come in its burst.
                 let gap_ns = gap_ns * length_ns / every_ns;
                 let bursts = Some(Bursts { every_ns, length_ns });
-                Kind::Poisson { gap_ns, busy_ns: 0.0, random: Box::new(random), bursts }
+                Kind::Poisson { gap_ns, busy_ns: 0.0, random: random(), bursts }
             }
         };
         let swell = surge.map(|swell| Warp {
@@ -89,6 +86,12 @@ impl Schedule {
             factor: f64::from(swell.factor),
         });
         Ok(Some(Self { kind, swell }))
+    }
+
+    /// The part of a gap after which the first of even requests comes. It is drawn from the seed: streams of the same rate would otherwise
+    /// all send at the same instants.
+    pub fn phase(seed: u64) -> f64 {
+        unit(&mut ChaCha8Rng::seed_from_u64(seed))
     }
 }
 

@@ -53,7 +53,8 @@ impl Clock {
     }
 }
 
-/// Intended starts of an open loop, taken by whichever client is free.
+/// Intended starts of an open loop, taken by whichever client is free. The schedules of `tilemark-load` draw other times from a seed, and
+/// a seed of a store keeps its own.
 pub(crate) struct Schedule {
     state: Mutex<ScheduleState>,
     gap: Duration,

@@ -13,10 +13,6 @@ use crate::{
     engine::LoadFailure,
     start_line::{StartLine, Starter},
 };
-use rand_chacha::{
-    ChaCha8Rng,
-    rand_core::{Rng, SeedableRng},
-};
 use std::{
     collections::BTreeMap,
     io,
@@ -29,7 +25,7 @@ use tilemark_amqp_load::{
     BrokerAddress, Director, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
     latency_under, throughput_under,
 };
-use tilemark_load::{Scheduling, Start, Stop, pin};
+use tilemark_load::{Schedule, Scheduling, Start, Stop, pin};
 use tilemark_plan::{
     plan::Demand,
     workload::{MessagingMeasure, Work},
@@ -263,12 +259,6 @@ impl RunningLoads<'_> {
     }
 }
 
-/// A number from 0 up to, not including, 1. Streams have seeds of their own, the same for both sides of a block.
-fn phase(seed: u64) -> f64 {
-    // 53 bits: what the fraction of an f64 holds.
-    (ChaCha8Rng::seed_from_u64(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 impl Load {
     fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
         let (Work::Messaging(parameters), Some(credentials)) = (&*stream.work, &stream.credentials) else {
@@ -289,7 +279,7 @@ impl Load {
                 broker,
                 messages: parameters.clone(),
                 rate: (rate.get().round() as u64).max(1),
-                phase: phase(stream.seed),
+                phase: Schedule::phase(stream.seed),
                 warmup: job.warmup.get(),
                 seconds: job.length.get(),
                 timeout,
