@@ -16,9 +16,9 @@ use std::{
     fs,
 };
 use tilemark_plan::{
-    place::PlaceWishes,
+    place::PlaceTable,
     scenario::{
-        Disk, Gate, Guest, HostWishes, ImageTable, Ladder, Load, Measure, Net, QemuWishes, Ready, Scenario,
+        Disk, Gate, Guest, HostTable, ImageTable, Ladder, Load, Measure, Net, QemuTable, Ready, Scenario,
         Surge, Vary,
     },
     workload::Work,
@@ -29,7 +29,7 @@ const TEMPLATE: &str = include_str!("scenarios.md");
 const HEAD: &str =
     "<!-- Made by `cargo xtask scenarios` from xtask/src/scenarios.md and the comments of the types. -->\n";
 
-/// Writes the page anew.
+/// Writes the page again.
 pub(crate) fn write() -> Result<()> {
     fs::write(workspace().join(FILE), page(TEMPLATE)?).with_context(|| format!("cannot write {FILE}"))
 }
@@ -55,9 +55,9 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
         ("Measure", owned(fields::<Measure>())),
         ("Surge", owned(fields::<Surge>())),
         ("Gate", owned(fields::<Gate>())),
-        ("HostWishes", owned(fields::<HostWishes>())),
-        ("PlaceWishes", owned(fields::<PlaceWishes>())),
-        ("QemuWishes", owned(fields::<QemuWishes>())),
+        ("HostTable", owned(fields::<HostTable>())),
+        ("PlaceTable", owned(fields::<PlaceTable>())),
+        ("QemuTable", owned(fields::<QemuTable>())),
         ("Vary", owned(fields::<Vary>())),
     ]
 }
@@ -261,7 +261,7 @@ impl Schema {
                 "Rate" => "rate",
                 "Fraction" => "part",
                 _ if self.definition(name)?.get("properties").is_some() => "table",
-                "ImageWish" => "text or table",
+                "RequestedImage" => "text or table",
                 _ if self.definition(name)?.get("anyOf").is_some() => "word or table",
                 _ => "one of these words",
             }

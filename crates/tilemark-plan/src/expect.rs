@@ -77,7 +77,7 @@ pub(crate) fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
         (_, Start::Boot) if guest.hugepages.is_some() => qemu,
         (_, Start::Boot) => memory + qemu,
         (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE + guest.working_set,
-        // A clone shares what it does not write. A loaded web guest writes little besides its working set, into pages of it that are
+        // A clone shares what it does not write. A loaded web guest writes little beyond its working set, into pages of it that are
         // free again.
         (_, Start::Clone) => Bytes::new(memory.get() / 2).max(guest.working_set).max(written) + qemu,
     }
@@ -210,10 +210,10 @@ pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<
     let time_of_pass = |pass: &Pass| time_of(&points[pass.point]);
     let time: Duration = match (search, points.first()) {
         (Some(search), Some(first)) => {
-            let besides = passes.iter().filter(|pass| points[pass.point].backend != first.backend);
+            let others = passes.iter().filter(|pass| points[pass.point].backend != first.backend);
             time_of_search(first, search)
                 + time_beside_twin(first, search)
-                + besides.map(time_of_pass).sum::<Duration>()
+                + others.map(time_of_pass).sum::<Duration>()
         }
         _ => passes.iter().map(time_of_pass).sum(),
     };
@@ -233,19 +233,19 @@ pub fn blocks_within(plan: &Plan, within: Span) -> usize {
 
 /// When each whole block of repeats ends, if all takes as long as is expected.
 pub fn ends_of_blocks(plan: &Plan) -> impl Iterator<Item = Span> {
-    let besides = time_of_idle_power(&plan.host) + time_of_templates(&plan.points);
+    let before = time_of_idle_power(&plan.host) + time_of_templates(&plan.points);
     let blocks = plan.passes.chunk_by(|one, next| one.block == next.block);
-    blocks.scan(besides, |end, block| {
+    blocks.scan(before, |end, block| {
         *end += block.iter().map(|pass| time_of(&plan.points[pass.point])).sum::<Duration>();
         Some(Span::new(*end))
     })
 }
 
 /// What is left of a search's time when points on other backends have had theirs, and the twin at most a quarter.
-pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point], search: &Search) -> Span {
+pub fn less_other_points(within: Span, host: &HostSummary, points: &[Point], search: &Search) -> Span {
     let Some(first) = points.first() else { return within };
-    let besides = points.iter().filter(|point| point.backend != first.backend);
-    let taken: Duration = besides.map(|point| time_of(point) * point.measure.repeats).sum();
+    let others = points.iter().filter(|point| point.backend != first.backend);
+    let taken: Duration = others.map(|point| time_of(point) * point.measure.repeats).sum();
     let taken = taken + time_of_templates(points) + time_of_idle_power(host);
     let left = within.get().saturating_sub(taken);
     // The answer comes first: a twin for which this is too little has fewer repeats, or none.

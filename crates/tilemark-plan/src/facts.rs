@@ -64,7 +64,7 @@ pub struct HostFacts {
     pub devices: Devices,
     /// The version 2 control group tree.
     pub control_groups: Fact<ControlGroups>,
-    /// Whether the kernel tells how long work waited (`/proc/pressure`).
+    /// Whether the kernel reports how long work waited (`/proc/pressure`).
     pub pressure: Fact<PressureFiles>,
     /// Share of all processor time since boot that the hypervisor above gave to others, 0 to 1.
     pub steal_fraction_since_boot: Fact<f64>,
@@ -367,7 +367,7 @@ pub struct LoopDevices {
 pub struct Tool {
     /// What it is called (`qemu-system-x86_64`).
     pub name: String,
-    /// Where it was found, or where it was looked for in vain.
+    /// Where it was found, or where it was looked for and not found.
     pub path: Fact<String>,
     /// What it says its version is.
     pub version: Fact<String>,

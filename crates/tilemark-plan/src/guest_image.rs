@@ -12,7 +12,7 @@ const PATH_BYTES_MAX: usize = 4_095;
 /// The image of a scenario's guests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum ImageWish {
+pub enum RequestedImage {
     /// The name of one inside the program, or the path of an `image.toml`.
     Named(String),
     /// One that the scenario makes.
@@ -50,7 +50,7 @@ pub enum ImageFile {
     },
 }
 
-impl ImageWish {
+impl RequestedImage {
     /// The one that is named; `None` where the scenario makes one.
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -101,7 +101,7 @@ pub fn is_beside(path: &str) -> bool {
     !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
-impl fmt::Display for ImageWish {
+impl fmt::Display for RequestedImage {
     /// For a sentence: `` `web` ``, or what it is made of.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,19 +114,19 @@ impl fmt::Display for ImageWish {
     }
 }
 
-impl<'de> Deserialize<'de> for ImageWish {
+impl<'de> Deserialize<'de> for RequestedImage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NameOrTable;
         impl<'de> Visitor<'de> for NameOrTable {
-            type Value = ImageWish;
+            type Value = RequestedImage;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("the name of an image, the path of an image.toml, or a table")
             }
-            fn visit_str<E: Error>(self, name: &str) -> Result<ImageWish, E> {
-                Ok(ImageWish::Named(name.to_owned()))
+            fn visit_str<E: Error>(self, name: &str) -> Result<RequestedImage, E> {
+                Ok(RequestedImage::Named(name.to_owned()))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ImageWish, A::Error> {
-                ImageTable::deserialize(MapAccessDeserializer::new(map)).map(ImageWish::Made)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RequestedImage, A::Error> {
+                ImageTable::deserialize(MapAccessDeserializer::new(map)).map(RequestedImage::Made)
             }
         }
         deserializer.deserialize_any(NameOrTable)
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::parse::Draft;
 
-    fn read(image: &str) -> Result<ImageWish, String> {
+    fn read(image: &str) -> Result<RequestedImage, String> {
         let text = format!(
             "schema = 1\nname = \"s\"\nabout = \"s\"\n{image}\n[[guest]]\nname = \"g\"\nrole = \"web\"\n[ladder]\ntiles = [1]\n"
         );
@@ -156,12 +156,12 @@ mod tests {
 
     #[test]
     fn an_image_is_a_name_or_a_table() {
-        assert_eq!(read("").unwrap(), ImageWish::Named("first-look".to_owned()));
+        assert_eq!(read("").unwrap(), RequestedImage::Named("first-look".to_owned()));
         assert_eq!(read("image = \"own/image.toml\"").unwrap().name(), Some("own/image.toml"));
         let made = read(
             "[image]\nfrom = \"database\"\npackages = [\"redis\"]\n[image.files]\n\"/srv/a\" = \"a\"\n\"/srv/b\" = { text = \"b\" }\n\"/c\" = \"../c\"",
         );
-        let ImageWish::Made(made) = made.unwrap() else { panic!("it is a table") };
+        let RequestedImage::Made(made) = made.unwrap() else { panic!("it is a table") };
         assert_eq!((made.from.as_deref(), &made.packages[..]), (Some("database"), &["redis".to_owned()][..]));
         assert_eq!(made.files["/srv/b"], ImageFile::Text { text: "b".to_owned() });
         let elsewhere: Vec<&str> = made.files_elsewhere().map(|(_, host)| host.as_str()).collect();
@@ -176,7 +176,7 @@ mod tests {
             );
             let mut draft = Draft::from_toml(&text, "test").unwrap();
             draft.set("image.packages", serde_json::json!(["redis"])).unwrap();
-            let ImageWish::Made(made) = draft.finish().unwrap().image else { panic!("it is a table") };
+            let RequestedImage::Made(made) = draft.finish().unwrap().image else { panic!("it is a table") };
             assert_eq!(made.from.is_some(), !image.is_empty());
         }
     }

@@ -7,7 +7,7 @@
 //! scenario/guest, disk, role, place ...     what a user writes of a tile, in small types
 //! workload/                                 the workloads: parameters and facts of each, then the table of all
 //! scenario/load, scenario                   a load asks for a workload; the whole scenario
-//! request, sides, facts                     what is asked for besides it; what is known of a host
+//! request, sides, facts                     what is asked for with it; what is known of a host
 //! check/, parse                             a text is read and checked, as far as it can be without a host
 //! plan                                      what will happen: types only, some in files of their own
 //! place/, emulated, order, expect, resolve  from all of these to a plan

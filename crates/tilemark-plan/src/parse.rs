@@ -102,7 +102,7 @@ impl Draft {
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
-    /// The scenario, checked as far as it can be without a host. All problems are told at once.
+    /// The scenario, checked as far as it can be without a host. All problems are reported at once.
     pub fn finish(&self) -> Result<Scenario, Problems> {
         let mut scenario = unreadable::read(&self.document, &self.typed)?;
         if let ([only], None) = (&scenario.load[..], &scenario.headline) {

@@ -15,7 +15,7 @@ use crate::{
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{
         Arrival, BrokerService, Disk, DiskAio, DiskCache, DiskMedium, Gate, Load, LoopKind, Measure, Net,
-        QemuWishes, Role, Scenario,
+        QemuTable, Role, Scenario,
     },
     screening::{Screened, Screening},
     services::ServicePlan,
@@ -46,7 +46,7 @@ pub struct HostSummary {
     pub memory_available: Bytes,
     /// Whether guests run at speed here: measured, with its reason.
     pub kvm: AcceleratorVerdict,
-    /// Whether it is hardware, or a program that plays it. Hardware in records from before this was told.
+    /// Whether it is hardware, or a program that plays it. Hardware in older records, which do not have it.
     #[serde(default)]
     pub hardware: Hardware,
     /// Whether it counts the energy of its processors: its idle power is then measured before the first guest.
@@ -233,7 +233,7 @@ pub struct Point {
     #[serde(default, skip_serializing_if = "HostSettings::is_empty")]
     pub host: HostSettings,
     /// QEMU's part of the configuration.
-    pub qemu: QemuWishes,
+    pub qemu: QemuTable,
     /// Its limits.
     pub gate: Gate,
     /// Its lengths and repeats.
@@ -295,7 +295,7 @@ impl SideName {
     }
 }
 
-/// One guest, fully told.
+/// One guest, fully resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestPlan {
     /// `tile-003-web`: unique in the point.
@@ -381,7 +381,7 @@ impl GuestPlan {
         exact.or_else(|| roles.iter().position(|role| facts.fits(*role))).unwrap_or(0)
     }
 
-    /// Whether its service is a broker that others wrote, with a runtime of its own: Erlang's, or Java's.
+    /// Whether its service is a third-party broker, with a runtime of its own: Erlang's, or Java's.
     pub fn has_third_party_broker(&self) -> bool {
         self.serves(Role::Broker) && self.broker != BrokerService::Reference
     }

@@ -4,7 +4,7 @@ use crate::{
     plan::{Backend, Plan, Point, SideName},
     problem::Problem,
     request::Request,
-    scenario::{QemuWishes, Scenario},
+    scenario::{QemuTable, Scenario},
 };
 
 /// Whether a key changes QEMU only, so that a native twin has nothing of it.
@@ -43,8 +43,8 @@ pub(crate) fn ignored(request: &Request, scenario: &Scenario) -> Vec<Problem> {
 
 impl Plan {
     /// The QEMUs of the plan's points, each once, with the backend.
-    pub fn qemus(&self) -> Vec<(Backend, &QemuWishes)> {
-        let mut found: Vec<(Backend, &QemuWishes)> = Vec::new();
+    pub fn qemus(&self) -> Vec<(Backend, &QemuTable)> {
+        let mut found: Vec<(Backend, &QemuTable)> = Vec::new();
         for Point { backend, qemu, .. } in &self.points {
             if *backend != Backend::Native && !found.contains(&(*backend, qemu)) {
                 found.push((*backend, qemu));

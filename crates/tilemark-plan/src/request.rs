@@ -1,4 +1,4 @@
-//! What is asked for besides the scenario itself.
+//! What is asked for in addition to the scenario.
 
 use crate::{backend::Backend, screening::Screening, sides::Sides};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use tilemark_units::Span;
 /// A preset that every scenario has: its own, or the sizes as they are with a ladder that fits the host.
 pub const HOST_PRESET: &str = "host";
 
-/// What was asked for besides the scenario itself.
+/// What was asked for in addition to the scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Preset to apply.

@@ -1,4 +1,4 @@
-//! What a library says of a value that it cannot read, in the words of this program.
+//! What a library says about a value that it cannot read, in the words of this program.
 
 use crate::builtin::BUILTINS;
 use std::collections::BTreeMap;

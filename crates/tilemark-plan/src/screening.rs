@@ -40,7 +40,7 @@ pub struct ScreenedSetting {
     /// The value found on the host, which it has where it is off; absent where it could not be read before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// What the profile says of its effect.
+    /// What the profile says about its effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
 }

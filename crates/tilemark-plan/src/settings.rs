@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_told_with_those_that_are() {
+    fn an_unknown_name_is_refused_with_those_that_exist() {
         let mut document = json!({ "load": [{ "name": "steady" }] });
         let error = set(&mut document, "load.stedy.rate", json!(1)).unwrap_err();
         assert_eq!(error, "`load.stedy.rate`: no `stedy`; there are: steady");

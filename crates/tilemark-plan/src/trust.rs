@@ -7,7 +7,7 @@ use crate::{
     guest_image::is_image_file,
     host_settings::HostSettings,
     plan::{GuestPlan, Plan, Point},
-    scenario::{Guest, ImageWish, QemuWishes},
+    scenario::{Guest, QemuTable, RequestedImage},
     settings,
     sides::Sides,
     workload::{CommandFrom, Work},
@@ -127,12 +127,12 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
 
 /// The `image.toml` of an image, which can name addresses that root fetches from; and its files that are not beside the scenario: those
 /// that are came with it.
-fn of_image(image: &ImageWish) -> Vec<HostUse> {
+fn of_image(image: &RequestedImage) -> Vec<HostUse> {
     let found = |key: &str, value| HostUse { key: key.to_owned(), value, kind: HostUseKind::File };
     let key = if image.name().is_some() { "image" } else { "image.from" };
     let file = image.from().filter(|from| is_image_file(from)).map(|path| found(key, path.to_owned()));
     let elsewhere = match image {
-        ImageWish::Made(made) if made.files_elsewhere().next().is_some() => {
+        RequestedImage::Made(made) if made.files_elsewhere().next().is_some() => {
             Some(found("image.files", json!(made.files).to_string()))
         }
         _ => None,
@@ -218,8 +218,8 @@ fn of_host(host: &HostSettings) -> Vec<HostUse> {
     profile.map(of(HostUseKind::Profile)).chain(own.map(of(HostUseKind::Setting))).collect()
 }
 
-fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
-    let QemuWishes { binary, machine, cpu: _, args, firmware, kernel, walls } = qemu;
+fn of_qemu(qemu: &QemuTable) -> Vec<HostUse> {
+    let QemuTable { binary, machine, cpu: _, args, firmware, kernel, walls } = qemu;
     // As a flag holds a list.
     let args = (!args.is_empty()).then(|| json!(args).to_string());
     let off = (!walls.are_on()).then(|| "off".to_owned());

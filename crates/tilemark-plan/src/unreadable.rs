@@ -1,6 +1,6 @@
 //! What of a scenario cannot be read: every key that is not known and every value that is none, not only the first.
 //!
-//! Reading ends at the first mistake. It is told, taken out, and the rest is read again.
+//! Reading ends at the first mistake. It is noted, taken out, and the rest is read again.
 
 use crate::{
     problem::{Problem, Problems},
@@ -18,7 +18,7 @@ use tilemark_units::{Bytes, Span};
 /// The flag that each key was typed with.
 pub(crate) type Typed = BTreeMap<String, &'static str>;
 
-/// Reads a scenario's document; tells all mistakes at once.
+/// Reads a scenario's document; reports all mistakes at once.
 pub(crate) fn read(document: &Value, typed: &Typed) -> Result<Scenario, Problems> {
     Scenario::deserialize(document).map_err(|_| Problems(mistakes(document, typed)))
 }

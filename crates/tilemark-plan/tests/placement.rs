@@ -12,7 +12,7 @@ use tilemark_plan::{
 };
 use tilemark_units::Bytes;
 
-/// Guests of a tile, and what a scenario says besides.
+/// Guests of a tile, and the rest of a scenario.
 fn scenario(guests: &str, rest: &str) -> String {
     format!("schema = 1\nname = \"m\"\nabout = \"m\"\n{guests}\n[ladder]\ntiles = [1]\n{rest}\n")
 }

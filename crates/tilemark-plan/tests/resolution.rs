@@ -182,7 +182,7 @@ tiles = [1, 2]
 }
 
 #[test]
-fn a_broker_that_others_wrote_is_planned_with_its_runtime() {
+fn a_third_party_broker_is_planned_with_its_runtime() {
     let planned = |broker: &str, backend, start: &str| {
         let text = format!(
             r#"
@@ -821,7 +821,7 @@ fn a_search_over_what_varies_is_refused() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = TILE.replace("[1, 2, 4]", "[]").replace("repeats = 3", "repeats = 0");
     let message = problem(&text, &asked());
     assert!(message.starts_with("2 problems:"), "{message}");
@@ -847,7 +847,7 @@ fn a_load_asks_for_one_workload_and_older_records_name_the_others_as_null() {
 }
 
 #[test]
-fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
+fn all_that_cannot_be_read_is_reported_at_once_with_its_place() {
     let text = TILE
         .replace("rate =", "rte =")
         .replace("repeats = 3", "repeats = \"three\"")
@@ -929,7 +929,7 @@ fn every_scenario_has_a_preset_that_fits_the_host() {
 }
 
 #[test]
-fn a_preset_that_is_not_there_is_told_with_those_that_are() {
+fn an_unknown_preset_is_refused_with_those_that_exist() {
     let request = Request { preset: Some("quik".to_owned()), ..asked() };
     let problems = plan(TILE, &request).unwrap_err();
     assert_eq!(problems.to_string(), "no preset `quik`");

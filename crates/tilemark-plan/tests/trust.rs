@@ -160,7 +160,7 @@ fn what_is_printed_of_a_value_holds_no_escape() {
 }
 
 #[test]
-fn walls_that_are_off_are_listed_and_may_be_a_side() {
+fn a_sandbox_that_is_off_is_listed_and_may_be_a_side() {
     let off = "[qemu]\nwalls = \"off\"";
     let wanted = vec!["qemu.walls=off".to_owned()];
     assert_eq!(found(off, &asked()), (wanted.clone(), wanted.clone()));

@@ -486,13 +486,13 @@ const GUESTS: &str = "guests.csv";
 
 fn write_rows<T: Serialize>(file: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     // The kind of an error decides its remedy: a full disk must stay one.
-    let as_it_was = |error: csv::Error| match error.into_kind() {
+    let as_io_error = |error: csv::Error| match error.into_kind() {
         csv::ErrorKind::Io(source) => source,
         other => io::Error::other(format!("{other:?}")),
     };
     let mut writer = csv::WriterBuilder::new().buffer_capacity(ROWS_BUFFER).from_writer(file);
     for row in rows {
-        writer.serialize(row).map_err(as_it_was)?;
+        writer.serialize(row).map_err(as_io_error)?;
     }
     writer.flush()
 }

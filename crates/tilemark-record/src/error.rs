@@ -74,7 +74,7 @@ pub enum RecordError {
     /// A path that was given for a run leads to no record.
     #[error("{} is not a record: it has no plan.json", path.display())]
     NotARecord {
-        /// The path as it was given.
+        /// The path that was given.
         path: PathBuf,
     },
     /// Several runs begin like that.

@@ -61,7 +61,7 @@ pub enum Event {
         /// Why.
         message: String,
     },
-    /// Something worth telling that is no failure.
+    /// Something to report that is not a failure.
     Note {
         /// In words.
         text: String,

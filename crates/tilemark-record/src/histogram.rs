@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! compressed V2: cookie, length, zlib of: cookie, payload length, offset, digits, lowest, highest, ratio, payload
-//! payload: counts as zigzag LEB128 numbers; a negative one stands for so many empty places
+//! payload: counts as zigzag LEB128 numbers; a negative one means so many empty places
 //! ```
-//! A few bytes of zlib can stand for gigabytes, and the header for any amount of memory. Both are checked before the
+//! A few bytes of zlib can mean gigabytes, and the header for any amount of memory. Both are checked before the
 //! library allocates anything.
 
 use flate2::read::ZlibDecoder;

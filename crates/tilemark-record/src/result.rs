@@ -193,7 +193,7 @@ pub struct SettingEffect {
     /// The value found on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// What the profile says of its effect.
+    /// What the profile says about its effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
     /// Its effect on each measure by the design, in which all settings change.
@@ -269,7 +269,7 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictStatus {
-    /// The figures stand.
+    /// The figures can be relied on.
     Trusted,
     /// Something is known to have spoiled them.
     NotTrusted,
@@ -352,7 +352,7 @@ pub enum GateMeasure {
     Tolerable,
     /// A guest ended while it was measured.
     GuestEnded,
-    /// The kernel ended a process for want of memory.
+    /// The kernel ended a process because memory ran out.
     OutOfMemory,
     /// The host swapped.
     Swapping,
@@ -542,7 +542,7 @@ pub struct MeasureComparison {
     pub outcome: ComparisonOutcome,
 }
 
-/// What a comparison says of B against A.
+/// What a comparison says about B against A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonOutcome {
@@ -653,7 +653,7 @@ pub struct PointResult {
     pub processor: Option<crate::summary::ProcessorFigures>,
     /// Proportional memory of a loaded guest in MiB.
     pub pss_mib_per_guest: Option<f64>,
-    /// Seconds from the first start until all guests were ready, mean over kept repeats; templates stood before.
+    /// Seconds from the first start until all guests were ready, mean over kept repeats; templates were ready before.
     #[serde(default)]
     pub ready_s: Option<f64>,
     /// Mean power of the processors' packages over kept repeats, in watts; absent where the host counts no energy.
@@ -667,7 +667,7 @@ pub struct PointResult {
     pub uses: Vec<crate::summary::GuestUse>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
-    /// What is worth knowing of its figures and voids none of them.
+    /// What is worth knowing of its figures and discards none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Its client machines beside each other. Absent where fewer than two sent loads, and in older records.
@@ -718,7 +718,7 @@ pub struct LatencyMs {
     /// Standard deviation of single requests.
     #[serde(default)]
     pub deviation: Option<f64>,
-    /// Standard deviation of the means of seconds, which is what load tools that print a mean a second can tell.
+    /// Standard deviation of the means of seconds, which is what load tools that print a mean a second can show.
     #[serde(default)]
     pub deviation_of_seconds: Option<f64>,
     /// Median.
@@ -966,7 +966,7 @@ pub struct GuestDisk {
     pub kernel: Option<String>,
 }
 
-/// Shell commands of the user's own, as they were typed.
+/// Shell commands of the user's own, as typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hooks {
     /// `--hook-before`: started when the measured seconds begin.

@@ -143,7 +143,7 @@ impl Runs {
         let matches: Vec<String> = ids.iter().filter(|id| id.starts_with(wanted)).cloned().collect();
         match matches.as_slice() {
             [only] => Ok(RunDirectory::at(&self.path_of(only))),
-            // A folder here, as `--output` was told its name.
+            // A folder here, named as `--output` named it.
             [] if is_path? && path.is_dir() => Ok(RunDirectory::at(path)),
             [] => {
                 let known = ids.into_iter().rev().take(3).collect();
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_several_have_is_told_with_all_of_them() {
+    fn a_start_of_several_ids_is_refused_with_all_of_them() {
         let (_folder, runs) = runs(&["2026a", "2026b"]);
         assert_eq!(runs.find("2026").unwrap_err().to_string(), "`2026` begins 2026a and 2026b");
     }
 
     #[test]
-    fn a_run_that_is_not_there_is_told_with_the_newest() {
+    fn an_unknown_run_is_refused_with_the_newest() {
         let (_folder, runs) = runs(&["2026a"]);
         assert_eq!(runs.find("x").unwrap_err().to_string(), "no run `x`; the newest are: 2026a");
     }

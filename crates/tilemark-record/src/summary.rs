@@ -43,7 +43,7 @@ pub struct RepeatSummary {
     pub incidents: Vec<Incident>,
     /// Memory of the guests, where it was read.
     pub memory: Option<MemoryFigures>,
-    /// Seconds from the first start until all guests were ready; templates stood before.
+    /// Seconds from the first start until all guests were ready; templates were ready before.
     #[serde(default)]
     pub ready_s: Option<f64>,
     /// The same of each guest, in percentiles over guests.
@@ -114,7 +114,7 @@ pub struct HookRun {
 pub struct SettingRead {
     /// Its key.
     pub key: String,
-    /// What was read: the key may stand for several files.
+    /// What was read: the key may mean several files.
     pub what: String,
     /// Where it is in force: `host`, `run-network` or `process`.
     pub place: String,
@@ -240,10 +240,10 @@ pub struct LoadFigures {
     /// What other tiles were served around a surge. Absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surge: Option<AroundSurge>,
-    /// What a store load found besides, for each guest.
+    /// What a store load also found, for each guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreFigures>,
-    /// What a load of jobs found besides, for each guest. Absent in older records.
+    /// What a load of jobs also found, for each guest. Absent in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobsFigures>,
     /// The one figure of a command, the mean over its guests, in place of a rate. Absent of other loads, and in older records.
@@ -403,7 +403,7 @@ pub struct WorstSecond {
 }
 
 /// The host during one repeat, averaged over its seconds unless said otherwise. Fractions are parts of all
-/// of the host's threads. `None`: the host does not tell.
+/// of the host's threads. `None`: the host does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFigures {
     /// Seconds that were sampled.
@@ -420,7 +420,7 @@ pub struct HostFigures {
     pub memory_total: u64,
     /// Pages swapped in and out.
     pub swapped_pages: Option<u64>,
-    /// Processes that the kernel ended for want of memory.
+    /// Processes that the kernel ended because memory ran out.
     pub oom_kills: Option<u64>,
     /// Times a processor was slowed for heat.
     pub throttled: Option<u64>,
@@ -496,7 +496,7 @@ fn is_zero(part: &f64) -> bool {
     *part == 0.0
 }
 
-/// What happened besides the load.
+/// What happened apart from the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
     /// What kind of thing it is: some are what the guests did, others what was done to them.
@@ -515,7 +515,7 @@ pub struct MemoryFigures {
     pub pss_mib_per_guest: f64,
     /// Largest.
     pub pss_mib_max: f64,
-    /// What all guests together have besides the memory of their templates, which was there before them: proportional set
+    /// What all guests together have in addition to the memory of their templates, which was there before them: proportional set
     /// sizes without shared memory, in MiB.
     #[serde(default)]
     pub own_mib: Option<f64>,
@@ -530,7 +530,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_guests_are_told_by_nearest_rank() {
+    fn percentiles_of_times_to_ready_are_by_nearest_rank() {
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!(SecondsToReady::of(hundred), Some(SecondsToReady { p50: 50.0, p99: 99.0, max: 100.0 }));
         assert_eq!(SecondsToReady::of(vec![2.0]), Some(SecondsToReady { p50: 2.0, p99: 2.0, max: 2.0 }));

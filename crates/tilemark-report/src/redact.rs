@@ -2,7 +2,7 @@
 //! stay.
 //!
 //! Every struct is taken apart by name. A new field does not compile here until somebody has decided whether
-//! it can tell who measured.
+//! it can show who measured.
 
 mod fleet;
 
@@ -15,7 +15,7 @@ use std::{
 };
 use tilemark_plan::{
     plan::{HostSummary, MacAddress, NETWORK_PREFIX, Plan, Point, guest_address},
-    scenario::{QemuWishes, Scenario},
+    scenario::{QemuTable, Scenario},
     screening::{LeftOut, ScreenedSetting},
 };
 use tilemark_record::{
@@ -28,7 +28,7 @@ use tilemark_record::{
 };
 use tilemark_units::natural_key;
 
-/// Takes out of `report` what tells whose machine it was. Guests' names and addresses are the same on every
+/// Takes out of `report` what shows whose machine it was. Guests' names and addresses are the same on every
 /// machine and stay; so do kernel, processor and versions, without which figures mean nothing.
 pub fn redact(report: &mut Report) {
     let scrub = Scrub::of(report);
@@ -367,8 +367,8 @@ impl Scrub {
         scenario.vary.values_mut().flat_map(|vary| &mut vary.values).for_each(|value| self.json(value));
     }
 
-    fn qemu(&self, qemu: &mut QemuWishes) {
-        let QemuWishes { binary, machine: _, cpu: _, args, firmware, kernel, walls: _ } = qemu;
+    fn qemu(&self, qemu: &mut QemuTable) {
+        let QemuTable { binary, machine: _, cpu: _, args, firmware, kernel, walls: _ } = qemu;
         self.all(args);
         self.maybe(binary);
         self.maybe(kernel);
@@ -427,7 +427,7 @@ fn replace_words(text: &str, words: &[Word]) -> String {
     out + &text[done..]
 }
 
-/// Takes out what carriers said of clients that were lost, which is in brackets after the reason. All up to the last bracket goes: what
+/// Takes out what carriers said about clients that were lost, which is in brackets after the reason. All up to the last bracket goes: what
 /// ssh says may have brackets of its own.
 fn without_words_of_carriers(text: &str) -> String {
     let mut reasons = text.split(WAS_LOST);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_whose_machine_it_was_goes() {
+    fn what_identifies_the_machine_is_removed() {
         let cases = [
             ("on RACK7, not on rack71", "on (host), not on rack71"),
             ("ssh rack7.example.org:22", "ssh (host):22"),
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn which_programs_made_the_host_busy_goes() {
+    fn names_of_programs_that_made_the_host_busy_are_removed() {
         let because =
             "6 repeats in a row were discarded, the last one because of foreign load 95.8 % of the host";
         let named = format!("{because} (rustc (6 processes) 90.1 %, own-thing 0.8 %). Try again (later).");
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_carrier_said_of_a_lost_client_goes() {
+    fn what_a_carrier_said_about_a_lost_client_is_removed() {
         for (before, after) in [
             (
                 "client client-1 was lost: its stream ended (Connection to lab3.corp.example.org closed by remote host.)",

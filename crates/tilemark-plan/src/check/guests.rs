@@ -22,7 +22,7 @@ pub(super) fn check_size(scenario: &Scenario, say: &mut Say<'_>) {
     }
 }
 
-/// Says of a guest that it is too small for its broker, loaded or not.
+/// Reports a guest that is too small for its broker, loaded or not.
 fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
     let is_foreign = guest.serves(Role::Broker) && guest.broker != BrokerService::Reference;
     if is_foreign && guest.memory < FOREIGN_MEMORY {

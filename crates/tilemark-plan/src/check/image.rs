@@ -1,7 +1,7 @@
 //! Files of an image that no guest would see, and more of them than an image takes.
 
 use crate::{
-    guest_image::{ImageFile, ImageTable, ImageWish, is_path},
+    guest_image::{ImageFile, ImageTable, RequestedImage, is_path},
     problem::Say,
 };
 
@@ -13,8 +13,8 @@ const FILES_MAX: usize = 1_000;
 const NEVER_SEEN: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
 
 /// Reports files of an image that no guest would see, and more of them than an image takes.
-pub(super) fn check(image: &ImageWish, say: &mut Say<'_>) {
-    let ImageWish::Made(ImageTable { packages, files, .. }) = image else { return };
+pub(super) fn check(image: &RequestedImage, say: &mut Say<'_>) {
+    let RequestedImage::Made(ImageTable { packages, files, .. }) = image else { return };
     if packages.len() > PACKAGES_MAX || files.len() > FILES_MAX {
         let message = format!("`[image]` has {} packages and {} files", packages.len(), files.len());
         say(message, "name 1000 of each at most; a folder is one file here");

@@ -182,7 +182,7 @@ fn check_load(load: &Load, say: &mut Say<'_>) {
 mod tests {
     use crate::parse::Draft;
 
-    /// What is said of a scenario with this guest, these lines in its load and these after it.
+    /// What is said about a scenario with this guest, these lines in its load and these after it.
     fn said(guest: &str, load: &str, rest: &str) -> String {
         // As JSON writes text, so may TOML.
         let guest = serde_json::to_string(guest).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_would_eat_the_hosts_memory_are_refused_before_there_is_a_plan() {
+    fn numbers_that_would_exhaust_the_hosts_memory_are_refused_before_there_is_a_plan() {
         let ladder = |rest: &str| format!("{LADDER}\n{rest}");
         let every_count: Vec<String> = (1..=1_000).map(|tiles| tiles.to_string()).collect();
         let long = format!("[ladder]\ntiles = [{}]", every_count.join(", "));

@@ -1,4 +1,4 @@
-//! Wishes for places that no host could keep.
+//! Placements that are possible on no host.
 
 use crate::{
     problem::Say,
@@ -8,7 +8,7 @@ use crate::{
 /// Entries of a map: as many as guests of a tile.
 const MAP_MAX: usize = 100;
 
-/// Reports wishes that no host could keep.
+/// Reports placements that are possible on no host.
 pub(super) fn check(scenario: &Scenario, say: &mut Say<'_>) {
     let place = &scenario.place;
     if let (PlaceRule::None | PlaceRule::PerNode, Some(_)) = (place.guests, place.siblings) {

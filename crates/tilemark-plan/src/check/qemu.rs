@@ -3,7 +3,7 @@
 
 use crate::{
     problem::Say,
-    scenario::{DiskAio, Guest, QemuWishes, Scenario},
+    scenario::{DiskAio, Guest, QemuTable, Scenario},
 };
 use serde_json::json;
 use tilemark_units::counted;
@@ -64,7 +64,7 @@ const OWN_OF_MACHINE: [&str; 6] = ["accel", "memory-backend", "kernel", "initrd"
 
 /// Reports what no QEMU could be given.
 pub(super) fn check(scenario: &Scenario, say: &mut Say<'_>) {
-    let QemuWishes { machine, cpu, firmware, args, .. } = &scenario.qemu;
+    let QemuTable { machine, cpu, firmware, args, .. } = &scenario.qemu;
     if let Some(option) = machine.as_deref().and_then(own_option) {
         say(
             format!("`qemu.machine` sets `{option}`, which Tilemark sets itself"),

@@ -9,7 +9,7 @@ use crate::{
     problem::Problem,
     scenario::{
         Scenario,
-        place::{HugePageSize, PlaceWishes},
+        place::{HugePageSize, PlaceTable},
     },
 };
 use std::collections::BTreeMap;
@@ -41,9 +41,9 @@ pub(crate) fn alike(made: &[Made<'_>], host: &HostSummary) -> Option<Problem> {
     None
 }
 
-/// All that a scenario says besides placement.
+/// All that a scenario says without its placement.
 fn without_placement(scenario: &Scenario) -> String {
-    let mut rest = Scenario { place: PlaceWishes::default(), ..scenario.clone() };
+    let mut rest = Scenario { place: PlaceTable::default(), ..scenario.clone() };
     rest.guest.iter_mut().for_each(|guest| guest.hugepages = None);
     serde_json::to_string(&rest).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which processors and which node's memory each guest has: decided here, from the scenario's wishes and the host's topology, before
+//! Which processors and which node's memory each guest has: decided here, from the scenario's `[place]` and the host's topology, before
 //! anything is started.
 
 mod check;
@@ -9,7 +9,7 @@ mod settings;
 mod topology;
 mod words;
 
-pub use crate::scenario::place::{HugePageSize, PlaceRule, PlaceWishes, Siblings};
+pub use crate::scenario::place::{HugePageSize, PlaceRule, PlaceTable, Siblings};
 pub use check::{check_expanded, check_point};
 pub use guest_place::{GuestPlace, VirtualNode};
 pub use settings::newly_reserved;
@@ -28,7 +28,7 @@ use tilemark_units::Bytes;
 /// Puts the guests of a point in their places. What cannot be placed stays where it is: [`check_host`] names it.
 pub(crate) fn place(
     guests: &mut [GuestPlan],
-    wishes: &PlaceWishes,
+    table: &PlaceTable,
     backend: Backend,
     host: &HostSummary,
     processors: &Processors,
@@ -37,17 +37,17 @@ pub(crate) fn place(
         // A twin has no memory of its own that could come from a pool.
         guests.iter_mut().for_each(|guest| guest.hugepages = None);
     }
-    if wishes.is_none() {
+    if table.is_none() {
         return;
     }
-    let mut placer = Placer::new(&host.topology, &processors.guests, wishes);
+    let mut placer = Placer::new(&host.topology, &processors.guests, table);
     let targets: BTreeMap<&str, Option<Target>> =
-        wishes.map.values().map(|target| (target.as_str(), Target::parse(target).ok())).collect();
+        table.map.values().map(|target| (target.as_str(), Target::parse(target).ok())).collect();
     // One with more processors than the host is refused by its name.
     for guest in guests.iter_mut().filter(|guest| guest.vcpus as usize <= host.threads.len()) {
         let unit = guest.hugepages.map_or(Bytes::from_mib(1), HugePageSize::bytes);
         let wanted = Wanted { vcpus: guest.vcpus, memory: guest.memory, unit };
-        let placed = match wishes.target_of(&guest.name) {
+        let placed = match table.target_of(&guest.name) {
             Some(target) => targets[target].as_ref().and_then(|target| placer.at(target, &wanted)),
             None => placer.by_rule(&wanted),
         };

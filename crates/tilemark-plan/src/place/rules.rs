@@ -5,7 +5,7 @@ use super::{
     topology::{HostNode, Topology},
 };
 use crate::scenario::{
-    place::{PlaceRule, PlaceWishes, Siblings},
+    place::{PlaceRule, PlaceTable, Siblings},
     target::Target,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +52,11 @@ pub(super) fn usable(memory: Bytes) -> Bytes {
 
 impl Placer {
     /// Of a host, on those processors that are the guests'.
-    pub(super) fn new(topology: &Topology, guests: &[u32], wishes: &PlaceWishes) -> Self {
+    pub(super) fn new(topology: &Topology, guests: &[u32], table: &PlaceTable) -> Self {
         let of_guests: BTreeSet<u32> = guests.iter().copied().collect();
         let part = |node: Option<u32>, threads: &[u32], memory: Option<Bytes>| {
             let threads = threads.iter().copied().filter(|id| of_guests.contains(id)).collect();
-            Part::new(node, &threads, topology, memory, wishes.siblings())
+            Part::new(node, &threads, topology, memory, table.siblings())
         };
         let parts: Vec<Part> = if topology.nodes.is_empty() {
             vec![part(None, guests, None)]
@@ -64,7 +64,7 @@ impl Placer {
             let node = |node: &HostNode| part(Some(node.id), &node.threads, node.memory.map(usable));
             topology.nodes.iter().map(node).filter(|part| !part.order.is_empty()).collect()
         };
-        Self { rule: wishes.guests, parts, users: BTreeMap::new(), of_twins: BTreeMap::new() }
+        Self { rule: table.guests, parts, users: BTreeMap::new(), of_twins: BTreeMap::new() }
     }
 
     /// The next guest by the scenario's rule.

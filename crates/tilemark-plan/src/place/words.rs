@@ -3,7 +3,7 @@
 use super::guest_place::GuestPlace;
 use crate::{
     plan::{GuestPlan, Plan, Point},
-    scenario::place::{HugePageSize, PlaceRule, PlaceWishes},
+    scenario::place::{HugePageSize, PlaceRule, PlaceTable},
 };
 use std::collections::BTreeMap;
 use tilemark_units::counted;
@@ -108,8 +108,8 @@ pub fn ranges(numbers: &[u32]) -> String {
 }
 
 /// What the scenario asks for, in a word.
-pub(super) fn rule_name(wishes: &PlaceWishes) -> String {
-    match (wishes.guests, wishes.map.is_empty()) {
+pub(super) fn rule_name(table: &PlaceTable) -> String {
+    match (table.guests, table.map.is_empty()) {
         (PlaceRule::None, false) => "place.map".to_owned(),
         (rule, _) => rule.name().to_owned(),
     }

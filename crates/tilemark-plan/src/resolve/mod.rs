@@ -21,7 +21,7 @@ use crate::{
     plan::{HostSummary, PLAN_SCHEMA, Plan, Point, Search},
     problem::Problems,
     qemu_keys,
-    scenario::{BrokerService, Guest, ImageWish, Role},
+    scenario::{BrokerService, Guest, RequestedImage, Role},
     screening::{self, Screened},
 };
 use fit::{search_limit, swells_nothing, unfit, unplaced};
@@ -56,7 +56,7 @@ fn fits_host(draft: &Draft, preset: &str) -> bool {
     preset == HOST_PRESET && !draft.has_preset(HOST_PRESET)
 }
 
-/// Resolves everything; tells all problems at once.
+/// Resolves everything; reports all problems at once.
 pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<Plan, Problems> {
     let preset = request.preset.as_deref();
     let mut draft = as_asked(draft, preset, &request.settings, request.tiles.as_deref())?;
@@ -82,7 +82,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     if scenario.image == crate::scenario::default_image()
         && variants.iter().any(|variant| variant.scenario.guest.iter().any(foreign))
     {
-        scenario.image = ImageWish::Named(BROKERS_IMAGE.to_owned());
+        scenario.image = RequestedImage::Named(BROKERS_IMAGE.to_owned());
     }
     let mut points = Vec::new();
     // Which points are of which variant.
@@ -142,8 +142,8 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
             twin: request.backends.len() > 1,
             memory_end: None,
         };
-        // What is shown besides must end within the same time, and the twin too.
-        let left = |within| expect::less_what_is_besides(within, host, &points, &search);
+        // What is also shown must end within the same time, and the twin too.
+        let left = |within| expect::less_other_points(within, host, &points, &search);
         Search { within: request.within.map(left), ..search }
     });
     let expected = expect::of(host, &points, &passes, search.as_ref());

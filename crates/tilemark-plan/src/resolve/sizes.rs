@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A quarter of the threads for the load, at least one; all for both where there is only one, or where
 /// the scenario says that they share. Where cores have several threads, a quarter of the cores: a guest beside the load on one core
 /// would slow both.
-pub(super) fn split_processors(host: &HostSummary, wish: LoadProcessors) -> Processors {
+pub(super) fn split_processors(host: &HostSummary, choice: LoadProcessors) -> Processors {
     let threads = &host.threads;
     let cores = &host.topology.cores;
-    match wish {
+    match choice {
         LoadProcessors::Own if cores.len() > 1 && cores.iter().any(|core| core.len() > 1) => {
             let load: BTreeSet<u32> = cores[..(cores.len() / 4).max(1)].iter().flatten().copied().collect();
             let (load, guests) = threads.iter().copied().partition(|id| load.contains(id));

@@ -1,4 +1,4 @@
-//! What a scenario wishes of the host.
+//! The table `[host]` of a scenario.
 
 use crate::{JsonSchema, host_settings};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Where loads and guests run, and what is set on the host meanwhile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct HostWishes {
+pub struct HostTable {
     /// Which processors the load has.
     pub load_processors: LoadProcessors,
     /// Settings of the host that are applied before the guests of a repeat start and restored after it: the name of a profile inside the

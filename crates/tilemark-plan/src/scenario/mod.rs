@@ -20,21 +20,21 @@ pub(crate) mod role;
 pub(crate) mod target;
 pub(crate) mod timing;
 
-pub use crate::guest_image::{ImageFile, ImageTable, ImageWish};
+pub use crate::guest_image::{ImageFile, ImageTable, RequestedImage};
 pub use broker::BrokerService;
 pub use disk::{Disk, DiskAio, DiskCache, DiskMedium};
 pub use gate::Gate;
 pub use guest::{Guest, Net};
-pub use host::{HostWishes, LoadProcessors};
+pub use host::{HostTable, LoadProcessors};
 pub use load::{FROM_CLIENTS, Load};
 pub use measure::{Measure, Start, Surge, SurgeAt};
-pub use qemu::{QemuWalls, QemuWishes};
+pub use qemu::{QemuTable, QemuWalls};
 pub use ready::Ready;
 pub use role::Role;
 pub use timing::{Arrival, LoopKind};
 
 use crate::JsonSchema;
-use place::PlaceWishes;
+use place::PlaceTable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub struct Scenario {
     pub headline: Option<String>,
     /// The image that its guests boot: the name of one inside the program, the path of an `image.toml`, or a table `[image]`.
     #[serde(default = "default_image")]
-    pub image: ImageWish,
+    pub image: RequestedImage,
     /// The guests of one tile.
     pub guest: Vec<Guest>,
     /// What is sent to them, or run in them.
@@ -72,13 +72,13 @@ pub struct Scenario {
     pub gate: Gate,
     /// Where loads and guests run.
     #[serde(default)]
-    pub host: HostWishes,
+    pub host: HostTable,
     /// Which processors and which node's memory guests have. Default: the host chooses.
-    #[serde(default, skip_serializing_if = "PlaceWishes::is_default")]
-    pub place: PlaceWishes,
+    #[serde(default, skip_serializing_if = "PlaceTable::is_default")]
+    pub place: PlaceTable,
     /// Which QEMU runs the guests, and with which machine type and kernel.
     #[serde(default)]
-    pub qemu: QemuWishes,
+    pub qemu: QemuTable,
     /// Sizes of the same scenario, such as `quick`, `host` and `published`. Each maps dotted keys to values.
     #[serde(default)]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
@@ -88,8 +88,8 @@ pub struct Scenario {
     pub vary: BTreeMap<String, Vary>,
 }
 
-pub(crate) fn default_image() -> ImageWish {
-    ImageWish::Named("first-look".to_owned())
+pub(crate) fn default_image() -> RequestedImage {
+    RequestedImage::Named("first-look".to_owned())
 }
 
 /// The tile counts to measure.

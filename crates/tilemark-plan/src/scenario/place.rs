@@ -1,4 +1,4 @@
-//! What a scenario says about where guests are.
+//! The table `[place]` of a scenario: where guests are.
 
 use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use tilemark_units::{Bytes, matches_glob};
 /// Which processors and which node's memory guests have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PlaceWishes {
+pub struct PlaceTable {
     /// How guests are placed.
     pub guests: PlaceRule,
     /// Guests that are placed by name, whatever `guests` says. Each key is a name of guests in which `*` matches any text and `?` one character, such as
@@ -93,7 +93,7 @@ impl HugePageSize {
     }
 }
 
-impl PlaceWishes {
+impl PlaceTable {
     /// Whether guests are left where they are.
     pub fn is_none(&self) -> bool {
         self.guests == PlaceRule::None && self.map.is_empty()
@@ -104,7 +104,7 @@ impl PlaceWishes {
         *self == Self::default()
     }
 
-    /// What the map says of a guest; the first of several patterns, which say the same in a valid scenario.
+    /// What the map says about a guest; the first of several patterns, which say the same in a valid scenario.
     pub(crate) fn target_of(&self, guest: &str) -> Option<&str> {
         self.targets_of(guest).next().map(|(_, target)| target)
     }

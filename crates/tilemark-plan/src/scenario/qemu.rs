@@ -1,4 +1,4 @@
-//! What a scenario wishes of QEMU.
+//! The table `[qemu]` of a scenario.
 
 use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Which QEMU runs the guests, and with which machine type and kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct QemuWishes {
+pub struct QemuTable {
     /// Path of the QEMU program. Default: the first that is found.
     pub binary: Option<String>,
     /// Machine type, such as `pc` or `q35`, with options of its own after a comma, such as `q35,hpet=off`. Default: `"pc"`.

@@ -102,7 +102,7 @@ pub trait Facts {
         None
     }
 
-    /// What tells its rows from those of another load, in words, where a program of its own makes them: databases with the same rows have one
+    /// What distinguishes its rows from those of another load, in words, where a program of its own makes them: databases with the same rows have one
     /// template. A store's differ by their size.
     fn rows(&self) -> Option<String> {
         None

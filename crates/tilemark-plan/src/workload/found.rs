@@ -62,16 +62,16 @@ pub struct JobTimes {
     pub p90_ms: Option<f64>,
 }
 
-/// Something that a load found, with what it says of the repeat.
+/// Something that a load found, with what it says about the repeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What it says of the repeat.
+    /// What it says about the repeat.
     pub kind: IncidentKind,
     /// In words.
     pub what: String,
 }
 
-/// What an incident says of a repeat.
+/// What an incident says about a repeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
@@ -90,7 +90,7 @@ pub enum IncidentKind {
     Unproven,
 }
 
-/// A store load on one guest. What the load reports besides is in the guest's `store.json`.
+/// A store load on one guest. The rest of the load's report is in the guest's `store.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreFigures {
     /// The guest.
@@ -116,7 +116,7 @@ pub struct StoreFigures {
     pub audit: String,
     /// The database as it was found.
     pub store: StoreServer,
-    /// What the load itself says of its figures.
+    /// What the load itself says about its figures.
     pub verdict: StoreVerdict,
 }
 
@@ -172,7 +172,7 @@ pub struct ServerSetting {
     pub value: String,
 }
 
-/// What the load says of its own figures.
+/// What the load says about its own figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreVerdict {
     /// `trusted`, `not-trusted` or `cannot-tell`.

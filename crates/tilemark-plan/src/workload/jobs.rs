@@ -47,7 +47,7 @@ pub struct JobsParameters {
     pub users: u32,
     /// How many times as large each job is. A job of size 1 takes 10 to 100 ms of one processor: see `fitted`.
     pub scale: u32,
-    /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1 for each.
+    /// A further factor for the jobs of a kind, as in `{ sort = 4 }`. Default: 1 for each.
     pub sizes: BTreeMap<JobKind, u32>,
     /// How large each kind of job is made on this host, in thousandths. Tilemark measures each kind once on a host, without guests. A
     /// kind that takes less than 10 ms or more than 100 ms of a processor is changed to take 30 ms, and is listed here. Set

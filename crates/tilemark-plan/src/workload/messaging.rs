@@ -287,7 +287,7 @@ fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut Say<'_
 mod tests {
     use crate::parse::Draft;
 
-    /// What is said of a scenario with these lines in its load, guest and measurement.
+    /// What is said about a scenario with these lines in its load, guest and measurement.
     fn said(load: &str, messaging: &str, guest: &str) -> String {
         let text = format!(
             "schema = 1\nname = \"m\"\nabout = \"m\"\nheadline = \"m\"\n[[guest]]\nname = \"b\"\nrole = \"broker\"\n{guest}\n\

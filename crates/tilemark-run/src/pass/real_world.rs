@@ -36,7 +36,7 @@ use tilemark_image::FileName;
 use tilemark_plan::{
     own_bridge::OwnBridge,
     plan::{self, LoadPlan, Point},
-    scenario::{QemuWishes, Role},
+    scenario::{QemuTable, Role},
     workload::Work,
 };
 use tilemark_record::sha256_of;
@@ -80,7 +80,7 @@ struct QemuBackends(OnceCell<Box<QemuOfSettings>>);
 
 struct QemuOfSettings {
     kind: plan::Backend,
-    wishes: QemuWishes,
+    table: QemuTable,
     backend: QemuBackend,
     next: QemuBackends,
 }
@@ -147,11 +147,11 @@ impl<'a> RealWorld<'a> {
     }
 
     /// What guests in QEMU boot from that have no disk of their own.
-    fn boot_files(&self, wishes: &QemuWishes) -> Result<Option<BootFiles>, Failure> {
+    fn boot_files(&self, table: &QemuTable) -> Result<Option<BootFiles>, Failure> {
         let Some(image) = self.image() else { return Ok(None) };
         let mut initramfs = fs::read(image(FileName::Initrd)).map_err(state_failed)?;
         initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
-        let vmlinux = wishes.kernel.as_ref().map_or_else(|| image(FileName::Vmlinux), PathBuf::from);
+        let vmlinux = table.kernel.as_ref().map_or_else(|| image(FileName::Vmlinux), PathBuf::from);
         Ok(Some(BootFiles { vmlinux, initramfs, root_erofs: image(FileName::RootErofs) }))
     }
 
@@ -180,10 +180,10 @@ impl<'a> RealWorld<'a> {
         Ok(self.native.get_or_init(|| native))
     }
 
-    fn qemu(&self, kind: plan::Backend, wishes: &QemuWishes) -> Result<&QemuBackend, Failure> {
+    fn qemu(&self, kind: plan::Backend, table: &QemuTable) -> Result<&QemuBackend, Failure> {
         let (mut list, mut number) = (&self.qemus, 0);
         while let Some(entry) = list.0.get() {
-            if entry.kind == kind && entry.wishes == *wishes {
+            if entry.kind == kind && entry.table == *table {
                 return Ok(&entry.backend);
             }
             (list, number) = (&entry.next, number + 1);
@@ -192,23 +192,23 @@ impl<'a> RealWorld<'a> {
             plan::Backend::Kvm => Accelerator::Kvm,
             plan::Backend::Emulated | plan::Backend::Native => Accelerator::Emulated,
         };
-        let binary = find_qemu(wishes.binary.as_deref().map(Path::new))?;
+        let binary = find_qemu(table.binary.as_deref().map(Path::new))?;
         let settings = QemuSettings {
             accelerator,
             binary: binary.clone(),
-            machine: wishes.machine.clone().unwrap_or_else(|| USUAL_MACHINE.to_owned()),
-            cpu: wishes.cpu.clone(),
-            more: wishes.args.clone(),
-            firmware: wishes.firmware.as_deref().map(|named| find_firmware(&binary, named)).transpose()?,
-            image: self.boot_files(wishes)?,
+            machine: table.machine.clone().unwrap_or_else(|| USUAL_MACHINE.to_owned()),
+            cpu: table.cpu.clone(),
+            more: table.args.clone(),
+            firmware: table.firmware.as_deref().map(|named| find_firmware(&binary, named)).transpose()?,
+            image: self.boot_files(table)?,
             agent: self.program.agent.to_vec(),
             folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
             disks: self.disks()?,
-            walls: wishes.walls,
+            walls: table.walls,
             cgroup: self.cgroup.clone(),
         };
         let backend = QemuBackend::new(settings, Arc::clone(&self.network))?;
-        let entry = QemuOfSettings { kind, wishes: wishes.clone(), backend, next: QemuBackends::default() };
+        let entry = QemuOfSettings { kind, table: table.clone(), backend, next: QemuBackends::default() };
         Ok(&list.0.get_or_init(|| Box::new(entry)).backend)
     }
 

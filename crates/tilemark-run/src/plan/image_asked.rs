@@ -16,7 +16,7 @@ use std::{
 use tilemark_image::{BUILT_IN_NAMES, ExtraFile, FileSource, ImageError, ImageSpec, OF_SCENARIO, Sha256Hash};
 use tilemark_plan::{
     builtin::builtin,
-    guest_image::{ImageFile, ImageTable, ImageWish, is_beside, is_image_file},
+    guest_image::{ImageFile, ImageTable, RequestedImage, is_beside, is_image_file},
     image_needs::{ImageNeed, image_needs},
     parse::Draft,
     scenario::Scenario,
@@ -38,7 +38,7 @@ pub struct ImageAsked {
     /// The real path of the scenario's folder, where it brings files.
     folder: PathBuf,
     /// What it shall be.
-    wish: ImageWish,
+    requested: RequestedImage,
     /// What it is called where the scenario makes it.
     name: String,
     /// What is to be built, once it was asked for: its files are hashed for it, which may be a GiB.
@@ -51,9 +51,9 @@ impl ImageAsked {
     /// # Errors
     /// When a file that it brings is absent, or leads out of the scenario's folder.
     pub(crate) fn of_scenario(scenario: &Scenario, origin: &str) -> Result<Self, Failure> {
-        let mut wish = scenario.image.clone();
+        let mut requested = scenario.image.clone();
         let mut real_folder = PathBuf::new();
-        if let ImageWish::Made(made) = &mut wish {
+        if let RequestedImage::Made(made) = &mut requested {
             let folder = Path::new(origin).parent().map(Path::to_owned).unwrap_or_default();
             made.from
                 .iter_mut()
@@ -77,7 +77,7 @@ impl ImageAsked {
         }
         Ok(Self {
             folder: real_folder,
-            wish,
+            requested,
             name: format!("{OF_SCENARIO}{}", scenario.name),
             spec: OnceLock::new(),
         })
@@ -88,8 +88,8 @@ impl ImageAsked {
     /// # Errors
     /// When there is neither, or the scenario has mistakes.
     pub fn called(text: &str) -> Result<Self, Failure> {
-        let wish = ImageWish::Named(text.to_owned());
-        let named = || Self { folder: PathBuf::new(), wish, name: String::new(), spec: OnceLock::new() };
+        let requested = RequestedImage::Named(text.to_owned());
+        let named = || Self { folder: PathBuf::new(), requested, name: String::new(), spec: OnceLock::new() };
         if BUILT_IN_NAMES.contains(&text) {
             return Ok(named());
         }
@@ -116,7 +116,7 @@ impl ImageAsked {
         Self::of_scenario(&scenario, name)
     }
 
-    /// What is to be built, with its files as they were when this was asked first.
+    /// What is to be built, with its files as this was first asked for.
     ///
     /// # Errors
     /// When what it begins with is not known, or a file of the host cannot be read.
@@ -129,9 +129,9 @@ impl ImageAsked {
     }
 
     fn read_spec(&self) -> Result<ImageSpec, Failure> {
-        match &self.wish {
-            ImageWish::Named(name) => spec_called(name),
-            ImageWish::Made(made) => {
+        match &self.requested {
+            RequestedImage::Named(name) => spec_called(name),
+            RequestedImage::Made(made) => {
                 Ok(base_of(made)?.with(&self.name, &made.packages, files_of(&made.files, &self.folder)?)?)
             }
         }
@@ -139,9 +139,11 @@ impl ImageAsked {
 
     /// How people know it: `` `web` ``, or ``of the scenario `shop` ``.
     pub(crate) fn said(&self) -> String {
-        match &self.wish {
-            ImageWish::Named(name) => format!("`{name}`"),
-            ImageWish::Made(_) => format!("of the scenario `{}`", self.name.trim_start_matches(OF_SCENARIO)),
+        match &self.requested {
+            RequestedImage::Named(name) => format!("`{name}`"),
+            RequestedImage::Made(_) => {
+                format!("of the scenario `{}`", self.name.trim_start_matches(OF_SCENARIO))
+            }
         }
     }
 }
@@ -208,9 +210,9 @@ fn found(folder: &Path, path: &str) -> Result<(PathBuf, String), Failure> {
 }
 
 /// The files of an image, those of folders one by one, each with its hash. Those below `folder` came with the scenario.
-fn files_of(wished: &BTreeMap<String, ImageFile>, folder: &Path) -> Result<Vec<ExtraFile>, Failure> {
+fn files_of(requested: &BTreeMap<String, ImageFile>, folder: &Path) -> Result<Vec<ExtraFile>, Failure> {
     let mut gathered = Gathered::default();
-    for (path, file) in wished {
+    for (path, file) in requested {
         match file {
             ImageFile::Text { text } => gathered.files.push(ExtraFile {
                 path: path.clone(),

@@ -17,7 +17,7 @@ use tilemark_guests::{
 use tilemark_image::foreign::Elf;
 use tilemark_plan::{
     plan::{Backend, Plan, Point},
-    scenario::QemuWishes,
+    scenario::QemuTable,
 };
 use tilemark_record::sha256_of;
 
@@ -27,10 +27,10 @@ use tilemark_record::sha256_of;
 /// When a machine type or processor model is not there, with the nearest names; or when both sides become the same.
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
     let mut known = BTreeMap::new();
-    for (backend, wishes) in plan.qemus() {
-        let mut points = plan.points.iter().filter(|point| point.backend == backend && point.qemu == *wishes);
+    for (backend, table) in plan.qemus() {
+        let mut points = plan.points.iter().filter(|point| point.backend == backend && point.qemu == *table);
         let start = if points.any(has_image_guests) { StartsFrom::Kernel } else { StartsFrom::Disk };
-        check_one(backend, wishes, start, &mut known)?;
+        check_one(backend, table, start, &mut known)?;
     }
     has_vhost(plan, Path::new(VHOST_NET))?;
     let Some((a, b)) = plan.sides_of_qemu().filter(|(a, _)| a.backend != Backend::Native) else {
@@ -88,8 +88,8 @@ fn has_vhost(plan: &Plan, device: &Path) -> Result<(), Failure> {
 
 type Known = BTreeMap<PathBuf, QemuLists>;
 
-fn lists(known: &mut Known, wishes: &QemuWishes) -> Result<(PathBuf, QemuLists), Failure> {
-    let binary = find_qemu(wishes.binary.as_deref().map(Path::new))?;
+fn lists(known: &mut Known, table: &QemuTable) -> Result<(PathBuf, QemuLists), Failure> {
+    let binary = find_qemu(table.binary.as_deref().map(Path::new))?;
     if let Some(found) = known.get(&binary) {
         return Ok((binary, found.clone()));
     }
@@ -107,13 +107,13 @@ const fn accelerator_of(backend: Backend) -> Accelerator {
 
 fn check_one(
     backend: Backend,
-    wishes: &QemuWishes,
+    table: &QemuTable,
     start: StartsFrom,
     known: &mut Known,
 ) -> Result<(), Failure> {
-    let QemuWishes { machine, cpu, firmware, .. } = wishes;
+    let QemuTable { machine, cpu, firmware, .. } = table;
     if let Some(firmware) = firmware {
-        let found = find_firmware(&find_qemu(wishes.binary.as_deref().map(Path::new))?, firmware)?;
+        let found = find_firmware(&find_qemu(table.binary.as_deref().map(Path::new))?, firmware)?;
         if start == StartsFrom::Kernel {
             loads_kernels(&found, firmware)?;
         }
@@ -122,7 +122,7 @@ fn check_one(
     if machine.is_none() && cpu.is_none() {
         return Ok(());
     }
-    let (binary, lists) = lists(known, wishes)?;
+    let (binary, lists) = lists(known, table)?;
     let lacks = |key: &str, value: &str, what: &str, nearest: Vec<&str>| {
         Failure::new(
             FailureCode::BadInput,
@@ -233,21 +233,21 @@ struct Meant {
     cpus: BTreeSet<String>,
     /// Hash of its firmware; nothing where the usual one is not where QEMU looks for it.
     firmware: Option<String>,
-    rest: QemuWishes,
+    rest: QemuTable,
 }
 
 fn meant(point: &Point, known: &mut Known) -> Result<Meant, Failure> {
-    let wishes = &point.qemu;
-    let (binary, lists) = lists(known, wishes)?;
-    let machine = wishes.machine.as_deref().unwrap_or(USUAL_MACHINE);
+    let table = &point.qemu;
+    let (binary, lists) = lists(known, table)?;
+    let machine = table.machine.as_deref().unwrap_or(USUAL_MACHINE);
     let options = machine.split_once(',').map_or(String::new(), |(_, options)| format!(",{options}"));
     let machine = format!("{}{options}", lists.machine(machine).unwrap_or(machine));
-    let cpus = match &wishes.cpu {
+    let cpus = match &table.cpu {
         Some(cpu) => BTreeSet::from([cpu.clone()]),
         None => usual_cpus(point),
     };
-    let firmware = firmware_of(&binary, wishes);
-    let rest = QemuWishes { binary: None, machine: None, cpu: None, firmware: None, ..wishes.clone() };
+    let firmware = firmware_of(&binary, table);
+    let rest = QemuTable { binary: None, machine: None, cpu: None, firmware: None, ..table.clone() };
     Ok(Meant { binary, machine, cpus, firmware, rest })
 }
 
@@ -259,8 +259,8 @@ fn usual_cpus(point: &Point) -> BTreeSet<String> {
     point.guests.iter().map(|guest| usual(guest.from.is_some()).to_owned()).collect()
 }
 
-fn firmware_of(binary: &Path, wishes: &QemuWishes) -> Option<String> {
-    let path = find_firmware(binary, wishes.firmware.as_deref().unwrap_or(USUAL_FIRMWARE)).ok()?;
+fn firmware_of(binary: &Path, table: &QemuTable) -> Option<String> {
+    let path = find_firmware(binary, table.firmware.as_deref().unwrap_or(USUAL_FIRMWARE)).ok()?;
     sha256_of(&path).ok()
 }
 
