@@ -56,7 +56,7 @@ fn make(folder: &Path, count: u64) {
     }
 }
 
-/// Every second host got another kernel and is 6 % slower; one has another governor besides and is 30 % slower; one is gone.
+/// Every second host got another kernel and is 6 % slower; one also has another governor and is 30 % slower; one is gone.
 fn drift(folder: &Path, count: u64, page: &Path) {
     let (before, after) = (folder.join("before"), folder.join("after"));
     let mut hosts = made::hosts(count);

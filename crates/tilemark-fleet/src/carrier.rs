@@ -171,7 +171,7 @@ impl CarrierError {
 pub(crate) struct Answer {
     /// Lines that are no file.
     pub(crate) lines: Vec<String>,
-    /// Files by their names; each is as long as it was sent, with the hash it was sent with.
+    /// Files by their names; length and hash of each are as they were sent.
     pub(crate) parts: Vec<(String, File)>,
 }
 

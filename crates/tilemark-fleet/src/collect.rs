@@ -316,7 +316,7 @@ fn copy(entry: &mut impl Read, file: &mut File) -> Result<(), UnpackError> {
     }
 }
 
-/// What an entry says of the next one.
+/// What an entry says about the next one.
 fn description(entry: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     entry.take(DESCRIPTION_BYTES_MAX + 1).read_to_end(&mut bytes)?;

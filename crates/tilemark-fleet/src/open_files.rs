@@ -4,7 +4,7 @@ use crate::error::FleetError;
 use tilemark_sys::limits::raise_open_files;
 
 /// Of one host: three streams, the carrier's process, and a file that is being received. While the carrier is started, the other ends of
-/// the streams besides.
+/// the streams too.
 const FILES_OF_HOST: u64 = 8;
 /// Standard streams, the lock, the queue, documents that are written, records that are read.
 const FILES_BESIDE: u64 = 64;

@@ -25,7 +25,7 @@ use tilemark_site::{Engine, Host, Site};
 
 /// How long a host is asked to wait before it answers that it still measures: a login each time costs it more than the waiting.
 const HELD_S: u64 = 120;
-/// What an answer may take besides.
+/// How long an answer may take in addition.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const BETWEEN_TRIES: Duration = Duration::from_secs(2);
 /// So long a job is not reported as never started: its engine or host may not have shown it yet.

@@ -178,7 +178,7 @@ fn places_of_the_submitting_machine_go_to_no_host_of_slurm() {
 }
 
 /// A host whose work was submitted to a Slurm that is played: the folder that is its home and has what the queue says, and the id. Nothing
-/// in the process that starts the test anew for it.
+/// in the process that starts the test again for it.
 fn submitted_to_slurm(test: &str) -> Option<(PathBuf, Played, String)> {
     let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
     let folder = alone(test, &[srun, QUEUE, ("scancel", "")])?;

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts of the page from the data in it. It computes no figure: every one stands in the data.
+// Draws the charts of the page from the data in it. It computes no figure: every one is in the data.
 (() => {
   const root = document.documentElement;
   const errors = [];
@@ -161,7 +161,7 @@
     const width = widthOf("chart-latency");
     const series = [];
     for (const line of drawn) {
-      const told = (point) => lines([
+      const hint = (point) => lines([
         `${line.name}, ${data.steps[point.step]} ${data.axis}`,
         `p99 ${three(point.value)} ms` + (point.low === null ? ", no interval" : ` [${three(point.low)}, ${three(point.high)}]`) + (point.n ? `, ${point.n} repeats` : ""),
         point.offered === null ? "" : `asked ${three(point.offered)}/s`,
@@ -174,7 +174,7 @@
         lineStyle: { color: line.ink, width: line.lead ? 2.2 : 1.4, type: line.kind === "twin" || line.kind === "emulated" ? [6, 4] : "solid" },
         itemStyle: { color: line.ink }, emphasis: { scale: 1.3 },
         data: measured.map((point) => ({
-          value: [point.step, to(point.value)], point, told: told(point),
+          value: [point.step, to(point.value)], point, hint: hint(point),
           symbol: point.struck ? "path://M-5 -5 L5 5 M5 -5 L-5 5" : signs[point.outcome] || "circle",
           symbolSize: point.outcome === "breaks" ? (line.lead ? 13 : 10) : line.lead ? 9 : 6,
           itemStyle: { color: outcomeInk(point, line.ink), borderColor: point.struck ? colour("bad") : outcomeInk(point, line.ink), borderWidth: point.struck || signs[point.outcome] === "emptyCircle" ? 1.8 : 0 },
@@ -191,7 +191,7 @@
         value: [repeat.step, to(repeat.value)], symbol: repeat.void ? "path://M-4 -4 L4 4 M4 -4 L-4 4" : "circle", symbolSize: repeat.void ? 8 : 4,
         symbolOffset: [repeat.void ? 13 : 12, 0],
         itemStyle: repeat.void ? { color: "none", borderColor: colour("faint"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.45 },
-        told: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `discarded: ${repeat.void}` : "kept"]),
+        hint: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `discarded: ${repeat.void}` : "kept"]),
       })),
     });
     // The steps of which it cannot be said whether they hold: a band behind them.
@@ -214,7 +214,7 @@
         type: "line", xAxisIndex: 1, yAxisIndex: 1, animation: false, symbol: "circle", symbolSize: 5, showAllSymbol: true, z: line.lead ? 5 : 3,
         lineStyle: { color: line.ink, width: line.lead ? 1.8 : 1.2, type: line.kind === "twin" ? [6, 4] : "solid" }, itemStyle: { color: line.ink },
         data: line.points.filter((point) => point.achieved !== null).sort((a, b) => a.step - b.step).map((point) => ({
-          value: [point.step, point.achieved], told: lines([`${line.name}, ${data.steps[point.step]} ${data.axis}`, `achieved ${percent(point.achieved)} of the demand`]),
+          value: [point.step, point.achieved], hint: lines([`${line.name}, ${data.steps[point.step]} ${data.axis}`, `achieved ${percent(point.achieved)} of the demand`]),
           itemStyle: { color: point.achieved < data.gate.achieved ? colour("bad") : line.ink }, symbol: point.achieved < data.gate.achieved ? "diamond" : "circle", symbolSize: point.achieved < data.gate.achieved ? 9 : 5,
         })),
         markLine: line.lead ? { silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.2, type: "solid" }, data: [{ yAxis: data.gate.achieved }], label: { show: false } } : undefined,
@@ -229,7 +229,7 @@
       ...(data.raw.some((repeat) => repeat.void) ? [{ name: "discarded", draw: [cross(colour("faint"))] }] : []),
     ]);
     return {
-      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      animation: false, tooltip: tooltip((item) => item.data.hint || ""),
       grid: [
         { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 + below + (below ? 20 : 0) },
         { outerBoundsMode: "none", left: 52, right: 14, bottom: 42, height: Math.max(below - 16, 1), show: false },
@@ -271,7 +271,7 @@
       const ink = colour(one.stroke === "odd" ? "bad" : inks[one.colour % inks.length]);
       series.push({
         type: "line", name: one.name, animation: false, showAllSymbol: true, z: look.z, yAxisIndex: one.right ? 1 : 0, symbolSize: crowded ? look.size / 2 : look.size, lineStyle: { color: ink, width: crowded ? look.width / 2 : look.width, type: look.type }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
-        data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], told: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } }
+        data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], hint: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } }
           : one.stroke === "hollow" ? { symbol: "circle", itemStyle: { color: colour("paper"), borderColor: colour("faint"), borderWidth: 1.6 } } : { symbol: "circle" }) })),
       });
       const bars = one.points.filter((point) => point.bar && point.bar[0] > 0);
@@ -307,7 +307,7 @@
     const axis = (scale, label, more) => values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => label(scale.from(value)) }, ...more });
     const right = { position: "right", splitLine: { show: false }, name: chart.right, nameLocation: "middle", nameGap: 46, nameRotate: 90, nameMoveOverlap: false };
     return {
-      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      animation: false, tooltip: tooltip((item) => item.data.hint || ""),
       grid: { outerBoundsMode: "none", left: 58, right: chart.right ? 62 : 14, top: named ? 48 : 12, bottom: 42 },
       xAxis: category(chart.places, { name: chart.across, nameLocation: "middle", nameGap: 26, axisLine: { onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true } }),
       yAxis: [axis(scales[0], thousands), ...(chart.right ? [axis(scales[1], brief, right)] : [])],
@@ -339,12 +339,12 @@
       itemStyle: { color: colour(ink), borderColor: colour("paper"), borderWidth: slot > 16 ? 0.8 : 0, decal: key === "idle_of_load" ? stripes() : data.emulated && !isIdle(key) ? decal() : undefined },
       data: bars.map((bar) => ({
         value: bar.parts ? bar.parts[key] * 100 : null, itemStyle: { opacity: bar.struck ? 0.45 : 1 },
-        told: bar.parts ? lines([`${bar.label} ${data.axis}` + (bar.struck ? ", not trusted" : ""), ...parts.map(([part, word]) => `${word} ${percent(bar.parts[part])}`), bar.limit ? `limit: ${bar.limit}` : ""]) : "",
+        hint: bar.parts ? lines([`${bar.label} ${data.axis}` + (bar.struck ? ", not trusted" : ""), ...parts.map(([part, word]) => `${word} ${percent(bar.parts[part])}`), bar.limit ? `limit: ${bar.limit}` : ""]) : "",
       })),
     }));
     legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink)), ...(name === "idle, the load's own" ? [slash()] : [])] })));
     return {
-      animation: false, tooltip: tooltip((item) => item.data.told || "", { trigger: "item" }),
+      animation: false, tooltip: tooltip((item) => item.data.hint || "", { trigger: "item" }),
       grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
       xAxis: [
         category(bars.map((bar) => bar.label), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, ...(names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
@@ -466,10 +466,10 @@
         const at = items[0].axisValue, repeat = placed.find((one) => at >= one.start && at <= one.end);
         if (!repeat) return "";
         const second = at - repeat.start;
-        const told = names.map((name) => { const mark = marksOf(repeat, name).find((one) => one[0] === second); return mark ? `${name}: p50 ${three(mark[4])}, p99 ${three(mark[5])}, max ${three(mark[6])} ms; ${three(mark[2])} of ${three(mark[1])}/s` + (mark[3] ? `, ${three(mark[3])} errors/s` : "") : ""; });
+        const hint = names.map((name) => { const mark = marksOf(repeat, name).find((one) => one[0] === second); return mark ? `${name}: p50 ${three(mark[4])}, p99 ${three(mark[5])}, max ${three(mark[6])} ms; ${three(mark[2])} of ${three(mark[1])}/s` + (mark[3] ? `, ${three(mark[3])} errors/s` : "") : ""; });
         const host = repeat.host.find((mark) => mark[0] === second);
         const used = host ? [0, 1, 2, 3, 4, 5].map((place) => parts[place][1]).map((name, place) => `${name} ${percent(host[1][place])}`).join(", ") : "";
-        return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (discarded: ${repeat.void})` : ""), ...told, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
+        return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (discarded: ${repeat.void})` : ""), ...hint, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
       }, { trigger: "axis" }),
       grid: [[24, 170], [222, 90], [340, 66]].map(([top, height]) => ({ outerBoundsMode: "none", left: 76, right: 14, top, height })),
       xAxis: [x(0), x(1), { ...x(2), name: "seconds of each repeat, side by side", nameLocation: "middle", nameGap: 8 }],
@@ -483,7 +483,7 @@
   }
 
   // --- Throughput in bands per tile --------------------------------------------------------------------------
-  // The charts below are about the main groups; twins stand in the tables, emulated ones only where nothing else is.
+  // The charts below are about the main groups; twins are in the tables, emulated ones only where nothing else is.
   const real = () => { const some = data.details.filter((detail) => detail.kind === "main"); return some.length ? some : data.details; };
   const several = (details) => new Set(details.map((detail) => detail.group)).size > 1;
   const stepName = (detail, details) => (several(details) && detail.group ? `${detail.label} ${detail.group}` : detail.label);
@@ -512,7 +512,7 @@
       ...(even > 1 ? [{ name: evenName, tip: paper ? paper.about : undefined, draw: [stroke(colour("ink"), "5 3")] }] : []),
     ]);
     return {
-      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      animation: false, tooltip: tooltip((item) => item.data.hint || ""),
       grid: { outerBoundsMode: "none", left: 72, right: 14, top: 12, bottom: 42 },
       xAxis: byTiles(details),
       yAxis: values({ min: 0, max: nice(top * 1.02), name: first.unit, nameLocation: "middle", nameGap: 52, nameMoveOverlap: false, axisLabel: { formatter: brief } }),
@@ -532,7 +532,7 @@
             const named = (value) => `tile ${detail.tiles.indexOf(value) + 1}: ${three(value)} ${detail.unit}, ${share(value)} of the step`;
             return {
               value: [detail.count, total(step)], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle",
-              told: lines([`${detail.label} ${data.axis}: ${three(total(step))} ${detail.unit}` + (detail.struck ? ", not trusted" : ""), ...(detail.tiles.length > 1 ? [`least, ${named(low)}`, `most, ${named(high)}`, `even is ${percent(1 / detail.tiles.length)}`] : [])]),
+              hint: lines([`${detail.label} ${data.axis}: ${three(total(step))} ${detail.unit}` + (detail.struck ? ", not trusted" : ""), ...(detail.tiles.length > 1 ? [`least, ${named(low)}`, `most, ${named(high)}`, `even is ${percent(1 / detail.tiles.length)}`] : [])]),
             };
           }),
         },
@@ -549,7 +549,7 @@
       type: "line", name, animation: false, showAllSymbol: true, connectNulls: true, symbolSize: details.length > 20 ? 5 : 7, lineStyle: { color: ink, width: 2, type: dash ? [6, 4] : "solid" }, itemStyle: { color: ink },
       data: details.filter((detail) => of(detail) > 0).map((detail) => ({
         value: [detail.count, scale.to(of(detail))], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle", itemStyle: { color: outcomeInk(detail, ink) },
-        told: lines([`${detail.label} ${data.axis}` + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
+        hint: lines([`${detail.label} ${data.axis}` + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
       })),
     });
     const limit = (ms, name, dash) => ({
@@ -565,7 +565,7 @@
       ...(data.published ? [{ name: `the 2009 paper's mean: under ${exact(data.published.mean_ms)} ms`, tip: data.published.about, draw: [stroke("none")] }] : []),
     ]);
     return {
-      animation: false, tooltip: tooltip((item) => item.data.told || ""), grid: { outerBoundsMode: "none", left: 58, right: 14, top: 12, bottom: 42 },
+      animation: false, tooltip: tooltip((item) => item.data.hint || ""), grid: { outerBoundsMode: "none", left: 58, right: 14, top: 12, bottom: 42 },
       xAxis: byTiles(details), yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
       series: [p99, mean],
     };

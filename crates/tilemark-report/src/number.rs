@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_are_kept_and_thousands_stand_apart() {
+    fn three_digits_are_kept_and_thousands_are_grouped() {
         let cases = [
             (0.0, "0"),
             (0.012_345, "0.0123"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_all_is_never_called_all() {
+    fn a_share_just_below_one_is_never_rounded_to_100_percent() {
         assert_eq!(percent(0.9996), "99.96\u{202f}%");
         assert_eq!(percent(0.99999), ">99.99\u{202f}%");
         assert_eq!(percent(1.0), "100\u{202f}%");

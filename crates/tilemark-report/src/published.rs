@@ -82,18 +82,17 @@ pub(crate) fn scaling(scenario: &Scenario) -> Option<PublishedScaling> {
 /// The database paper's host and guests.
 pub(crate) fn oltp_machine() -> String {
     let oltp = oltp();
-    let told =
-        |key: &str| oltp.get("source").and_then(|source| source.get(key)).map(plain).unwrap_or_default();
-    format!("{}; guests of {}", told("host"), told("guest"))
+    let source = |key: &str| oltp.get("source").and_then(|all| all.get(key)).map(plain).unwrap_or_default();
+    format!("{}; guests of {}", source("host"), source("guest"))
 }
 
 /// One paper can publish several tables.
 fn paper(data: &Table) -> Vec<Paper> {
     let source = data.get("source").and_then(Value::as_table);
-    let told = |key: &str| source.and_then(|source| source.get(key)).map(plain).unwrap_or_default();
+    let of_source = |key: &str| source.and_then(|source| source.get(key)).map(plain).unwrap_or_default();
     let details: Vec<String> = ["publisher", "year", "host", "guest", "load"]
         .into_iter()
-        .map(told)
+        .map(of_source)
         .filter(|text| !text.is_empty())
         .collect();
     let parts = data.iter().filter(|(name, _)| *name != "source");
@@ -110,13 +109,13 @@ fn paper(data: &Table) -> Vec<Paper> {
                     heads.push(key);
                 }
             }
-            // What was done stands before what came of it.
+            // What was done comes before its results.
             heads.sort_by_key(|head| FIRST.iter().position(|first| first == head).unwrap_or(FIRST.len()));
             let cells = |row: &Table| {
                 heads.iter().map(|head| row.get(*head).map(plain).unwrap_or_default()).collect()
             };
             Paper {
-                title: format!("{}: {}", told("title"), name.replace('_', " ")),
+                title: format!("{}: {}", of_source("title"), name.replace('_', " ")),
                 about: details.join("; "),
                 rows: rows.iter().map(cells).collect(),
                 heads: heads.iter().map(|head| head_words(head)).collect(),
@@ -215,7 +214,7 @@ pub(crate) fn messaging() -> MessagingPaper {
     const OWN: &str = "published.toml is our own; a test reads it";
     let data: Table = PUBLISHED.parse().expect(OWN);
     let paper = data["messaging"].as_table().expect(OWN);
-    let told = |key: &str| paper["source"][key].as_str().expect(OWN).to_owned();
+    let source = |key: &str| paper["source"][key].as_str().expect(OWN).to_owned();
     let rows = |part: &str| -> Vec<Table> {
         let rows = paper[part].as_array().expect(OWN);
         rows.iter().filter_map(Value::as_table).flat_map(spread).collect()
@@ -227,10 +226,10 @@ pub(crate) fn messaging() -> MessagingPaper {
     let megabytes = |row: &Table, key: &str| number(row, key) * f64::from(1 << 20) / 1e6;
     let size = |row: &Table| row["size_bytes"].as_integer().expect(OWN).unsigned_abs();
     MessagingPaper {
-        publisher: told("publisher"),
+        publisher: source("publisher"),
         year: paper["source"]["year"].as_integer().expect(OWN),
-        host: told("host"),
-        guest: told("guest"),
+        host: source("host"),
+        guest: source("guest"),
         throughput: rows("throughput")
             .iter()
             .map(|row| PublishedThroughput {
@@ -259,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_database_paper_tells_how_much_more_guests_did() {
+    fn the_database_paper_says_how_much_more_guests_did() {
         let relative: Vec<Option<f64>> = [1, 2, 3, 4, 8].into_iter().map(oltp_relative).collect();
         assert_eq!(relative, [Some(1.0), Some(1.99), None, Some(3.51), Some(5.43)]);
         assert!(oltp_machine().contains("X5550") && oltp_machine().contains("2 vCPU"));

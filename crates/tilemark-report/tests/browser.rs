@@ -1,4 +1,4 @@
-//! Draws pages in a real Chromium: every chart stands, nothing failed, the first screen fits 1280 × 720.
+//! Draws pages in a real Chromium: every chart is drawn, nothing failed, the first screen fits 1280 × 720.
 
 mod fixture;
 
@@ -50,7 +50,7 @@ fn sheets(browser: &PathBuf, page: &str) -> usize {
 }
 
 /// The value of a `data-` attribute of the document.
-fn told<'a>(document: &'a str, name: &str) -> &'a str {
+fn attribute<'a>(document: &'a str, name: &str) -> &'a str {
     let head = &document[..document.find("<head").unwrap_or(document.len())];
     let start = head.find(&format!("{name}=\"")).map(|at| at + name.len() + 2);
     let start = start.unwrap_or_else(|| panic!("the page says nothing of {name}: {head}"));
@@ -82,11 +82,11 @@ fn chromium_draws_every_chart_without_an_error() {
     for (report, charts) in cases {
         let sentence = &report.result.sentence;
         let document = drawn(&browser, &tilemark_report::html(&report));
-        assert_eq!(told(&document, "data-errors"), "", "{sentence}");
-        assert_eq!(told(&document, "data-charts"), charts.to_string(), "{sentence}");
+        assert_eq!(attribute(&document, "data-errors"), "", "{sentence}");
+        assert_eq!(attribute(&document, "data-charts"), charts.to_string(), "{sentence}");
         assert!(document.matches("<svg").count() >= charts, "{sentence}");
         assert!(!document.contains("data-owned"), "foreign script ran: {sentence}");
-        let ends: u32 = told(&document, "data-first-screen-ends").parse().expect("pixels");
+        let ends: u32 = attribute(&document, "data-first-screen-ends").parse().expect("pixels");
         assert!(ends <= SCREEN.1, "the first screen ends at {ends}: {sentence}");
     }
 }
@@ -105,7 +105,7 @@ fn limits_in_charts_are_printed_in_full() {
     // The share of the demand is drawn where it is below its limit.
     report.result.points[5].achieved_fraction = Some(0.9);
     let document = drawn(&browser, &tilemark_report::html(&report));
-    assert_eq!(told(&document, "data-errors"), "");
+    assert_eq!(attribute(&document, "data-errors"), "");
     assert!(document.contains("gate 1,234 ms") && !document.contains("gate 1,230"), "the limit of p99");
     assert!(document.contains("gate 99.95\u{202f}%"), "the limit of the achieved share");
     assert!(!document.contains("gate, p99 1,234"), "the mean has no limit");
@@ -113,7 +113,7 @@ fn limits_in_charts_are_printed_in_full() {
         point.gate.mean = Some(tilemark_units::Span::from_milliseconds(1_021));
     }
     let document = drawn(&browser, &tilemark_report::html(&report));
-    assert_eq!(told(&document, "data-errors"), "");
+    assert_eq!(attribute(&document, "data-errors"), "");
     assert!(document.contains("gate, p99 1,234 ms"), "the limit of p99");
     assert!(document.contains("gate, mean 1,021 ms"), "the limit of the mean");
 }
@@ -133,8 +133,8 @@ fn chromium_draws_pages_of_several_runs_without_an_error() {
     ];
     for (page, charts) in cases {
         let document = drawn(&browser, &page);
-        assert_eq!(told(&document, "data-errors"), "");
-        assert_eq!(told(&document, "data-charts"), charts.to_string());
+        assert_eq!(attribute(&document, "data-errors"), "");
+        assert_eq!(attribute(&document, "data-charts"), charts.to_string());
         assert!(!document.contains("<host>") && !document.contains("-<b>"), "a name became markup");
     }
 }
@@ -163,7 +163,7 @@ fn a_page_of_256_guests_becomes_interactive() {
         return;
     };
     let page = tilemark_report::html(&fixture::consolidation());
-    let time = || told(&drawn(&browser, &page), "data-interactive-ms").parse().expect("milliseconds");
+    let time = || attribute(&drawn(&browser, &page), "data-interactive-ms").parse().expect("milliseconds");
     let mut times: Vec<u32> = (0..5).map(|_| time()).collect();
     times.sort_unstable();
     println!("interactive after {times:?} ms");

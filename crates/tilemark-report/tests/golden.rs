@@ -1,4 +1,4 @@
-//! What reports say, word for word. `INSTA_UPDATE=always cargo test -p tilemark-report` writes them anew.
+//! What reports say, word for word. `INSTA_UPDATE=always cargo test -p tilemark-report` writes them again.
 
 mod fixture;
 
@@ -25,7 +25,7 @@ fn words_of(page: &str) -> String {
 }
 
 #[test]
-fn pages_say_what_they_said() {
+fn pages_match_their_golden_files() {
     for (name, report) in fixture::all() {
         let words = words_of(&html(&report));
         assert!(words.contains("<main>") && words.contains("</main>"), "{name}: too much is left out");
@@ -34,7 +34,7 @@ fn pages_say_what_they_said() {
 }
 
 #[test]
-fn terminals_say_what_they_said() {
+fn terminal_output_matches_its_golden_files() {
     for (name, report) in fixture::all() {
         let plain = terminal(&report, Style { colour: Colour::Plain, width: 120 });
         insta::assert_snapshot!(format!("{name}.terminal"), plain);
@@ -46,7 +46,7 @@ fn terminals_say_what_they_said() {
 }
 
 #[test]
-fn several_runs_say_what_they_said() {
+fn output_of_several_runs_matches_its_golden_files() {
     let (compared, over_time) = (fixture::several::compared(3), fixture::several::over_time(30));
     let style = Style { colour: Colour::Plain, width: 120 };
     insta::assert_snapshot!("compared.terminal", compared.terminal(style));
@@ -74,14 +74,14 @@ fn no_line_of_several_runs_passes_the_width() {
 }
 
 #[test]
-fn tables_say_what_they_said() {
+fn tables_match_their_golden_files() {
     insta::assert_snapshot!("trusted.csv", csv(&fixture::trusted()));
     insta::assert_snapshot!("not-trusted.csv", csv(&fixture::not_trusted()));
 }
 
 /// The data of the charts of a small report: what the page's script is given.
 #[test]
-fn charts_are_given_what_they_were_given() {
+fn data_of_charts_matches_its_golden_files() {
     let page = html(&fixture::one_step());
     let open = "<script type=\"application/json\" id=\"data\">";
     let start = page.find(open).expect("a page has data") + open.len();

@@ -677,7 +677,7 @@ fn without_colours_no_escape_is_written_and_every_line_fits() {
 }
 
 #[test]
-fn no_note_is_told_whose_mark_stands_in_a_column_that_does_not_fit() {
+fn a_note_is_left_out_with_the_column_that_has_its_mark() {
     let is_mark = |c: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".contains(c);
     for (name, report) in fixture::all() {
         let text = terminal(&report, Style { colour: Colour::Plain, width: 60 });
@@ -805,7 +805,7 @@ fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
     assert!(page_of(false).contains("</span> not proven that guests work (400 of 412 requests"));
     let charts = &page[page.find("id=\"data\">").expect("a page has data")..];
     let lines = &charts[charts.find("\"lines\":").expect("lines")..charts.find("\"raw\":").expect("raw")];
-    assert!(!lines.contains("emulated"), "an emulated line stands beside a native one");
+    assert!(!lines.contains("emulated"), "an emulated line is beside a native one");
 }
 
 #[test]
@@ -890,7 +890,7 @@ fn orders_are_those_of_all_databases_whatever_the_headline_is() {
 
 /// Two databases of one tile, two repeats: in the second repeat one database never settled.
 #[test]
-fn the_steady_window_is_shown_and_a_missing_one_is_told_and_voids_nothing() {
+fn the_steady_window_is_shown_and_a_missing_one_is_noted_and_discards_nothing() {
     let bench = fixture::Bench { scenario: fixture::SHOP, tiles: vec![1], ..fixture::Bench::new() };
     let mut report = bench.measure();
     let settled = |rate| Some(SteadyWindow { from_s: 4, to_s: 30, orders_per_minute: rate });
@@ -919,10 +919,10 @@ fn the_steady_window_is_shown_and_a_missing_one_is_told_and_voids_nothing() {
 }
 
 #[test]
-fn power_is_told_where_it_was_counted_and_not_a_word_of_it_elsewhere() {
+fn power_is_shown_where_it_was_counted_and_not_mentioned_elsewhere() {
     let mut report = fixture::no_kvm();
-    let told = |report: &_| (terminal(report, Style { colour: Colour::Plain, width: 400 }), html(report));
-    let (text, page) = told(&report);
+    let both = |report: &_| (terminal(report, Style { colour: Colour::Plain, width: 400 }), html(report));
+    let (text, page) = both(&report);
     assert!(!text.contains("Power") && !page.contains("id=\"power\""), "{text}");
     report.result.idle_power_w = Some(40.0);
     for point in &mut report.result.points {
@@ -931,7 +931,7 @@ fn power_is_told_where_it_was_counted_and_not_a_word_of_it_elsewhere() {
             throughput.figure.value = 105.0;
         }
     }
-    let (text, page) = told(&report);
+    let (text, page) = both(&report);
     assert!(text.contains("Power\nIdle: 40.0 W.\n"), "{text}");
     let power = text.split_once("Power\n").expect("a section of its own").1;
     assert_eq!(words_of_row(power, "1, native (no guests)"), "52.5 W 12.5 W 2.00 requests", "{text}");
@@ -943,7 +943,7 @@ fn power_is_told_where_it_was_counted_and_not_a_word_of_it_elsewhere() {
 }
 
 #[test]
-fn brokers_with_different_settings_stand_on_lines_of_their_own() {
+fn brokers_with_different_settings_have_lines_of_their_own() {
     let bench = fixture::Bench {
         scenario: fixture::MESSAGING_PREFETCHED,
         tiles: vec![1],

@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// Prints what a trial came to: `cargo xtask soak` reads it.
-    fn tell(what: &str, called: usize, of: u64) {
+    fn print_trial(what: &str, called: usize, of: u64) {
         println!("{{\"what\":\"{what}\",\"called\":{called},\"of\":{of}}}");
     }
 
@@ -209,11 +209,19 @@ mod tests {
         let most = (expected + 3.0 * expected.sqrt()) as usize;
         for count in [13, 15, 20, 40, 100] {
             let found = false_alarms(count, of, normal);
-            tell(&format!("white noise of {count} runs, three measures: a change is named"), found, of);
+            print_trial(
+                &format!("white noise of {count} runs, three measures: a change is named"),
+                found,
+                of,
+            );
             assert!(found <= most, "{count} runs: {found} of {of}");
         }
         let found = false_alarms(30, of, |random| heavy.sample(random));
-        tell("noise of Student's t with 3 degrees, 30 runs, three measures: a change is named", found, of);
+        print_trial(
+            "noise of Student's t with 3 degrees, 30 runs, three measures: a change is named",
+            found,
+            of,
+        );
         assert!(found <= most, "Student's t: {found} of {of}");
     }
 
@@ -229,8 +237,8 @@ mod tests {
             found += usize::from(!changes.is_empty());
             nearby += usize::from(matches!(changes[..], [only] if only.at.abs_diff(10) <= 1));
         }
-        tell("a shift of three deviations in the middle of 20 runs: found", found, of);
-        tell("the same: found within one run of where it is", nearby, of);
+        print_trial("a shift of three deviations in the middle of 20 runs: found", found, of);
+        print_trial("the same: found within one run of where it is", nearby, of);
         assert!(found as u64 * 100 > of * 95, "{found} of {of}");
         assert!(nearby as u64 * 100 > of * 85, "{nearby} of {of}");
     }
@@ -274,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_runs_and_what_is_no_value_say_so() {
+    fn too_few_runs_and_values_that_are_not_finite_are_refused_with_the_reason() {
         let reason = |series: &[f64]| level_changes(series, 3, 0.0).unwrap_err().reason;
         assert!(
             reason(&stepped(&[(1.0, 6), (9.0, 5)])).contains("from 13 trusted runs on, and there are 11")

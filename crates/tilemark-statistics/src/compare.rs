@@ -55,7 +55,7 @@ pub struct Measure {
     pub blocks: Result<Vec<Block>, Missing>,
 }
 
-/// What is said of a side against the other.
+/// What is said about a side against the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SideVerdict {
     /// B is better than A.
@@ -101,7 +101,7 @@ pub struct SideComparison {
     /// By failures, then by the primary measures. Worse where one is worse. Better where one is better and every other is known
     /// not to be worse by more than its margin. No difference where all are equivalent. Else cannot tell.
     pub verdict: SideVerdict,
-    /// Why nothing may be said of the sides whatever their figures are: an emulator, one run a side.
+    /// Why nothing may be said about the sides whatever their figures are: an emulator, one run a side.
     pub blocked: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 //! How evenly guests were served. Jain's index alone hides a starved guest: at 100 guests, ten that got nothing
-//! still score 0.90. So the least and the most served stand beside it.
+//! still score 0.90. So the least and the most served are listed too.
 
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result;

@@ -31,10 +31,10 @@ impl Interval {
     }
 }
 
-/// Why there is no number. A failure has no stand-in such as 0.
+/// Why there is no number. A failure is never replaced by a number such as 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// A lower-case sentence that can be printed where the number would stand.
+    /// A lower-case sentence that can be printed in place of the number.
     pub reason: String,
 }
 
@@ -64,7 +64,7 @@ pub struct Figure {
     pub value: f64,
     /// The interval of that mean, or why there is none.
     pub interval: Result<Interval, Missing>,
-    /// How many repeats stand behind it.
+    /// How many repeats it is of.
     pub n_repeats: usize,
 }
 

@@ -682,7 +682,7 @@ mod tests {
         assert_eq!(found.hosts[4].verdict, HostVerdict::CannotTell);
         assert!(
             found.of_repeats.value < 0.01,
-            "it is no part of the others' scatter: {:?}",
+            "it is not a part of the scatter of the other hosts: {:?}",
             found.of_repeats
         );
         assert_eq!(found.hosts[0].verdict, HostVerdict::Alike);

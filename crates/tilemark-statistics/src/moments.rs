@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_offset_does_not_eat_the_digits() {
+    fn a_large_offset_costs_no_precision() {
         let values: Vec<f64> = [1.0, 2.0, 3.0, 4.0].iter().map(|value| value + 1e12).collect();
         assert_close(mean(&values).unwrap() - 1e12, 2.5);
         assert_close(sample_variance(&values).unwrap(), 5.0 / 3.0);

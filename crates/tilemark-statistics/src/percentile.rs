@@ -8,7 +8,7 @@ pub const REQUESTS_BEYOND_MIN: u64 = 20;
 
 /// Says whether `fraction` (0.99 for p99) may be printed of so many requests, or why not.
 pub fn percentile_admissible(requests: u64, fraction: f64) -> Result<(), Missing> {
-    // 1 - 0.999 is a hair above 0.001; a millionth of a request decides nothing.
+    // 1 - 0.999 is just above 0.001; a millionth of a request decides nothing.
     let beyond = (requests as f64 * (1.0 - fraction) + 1e-6).floor() as u64;
     if beyond >= REQUESTS_BEYOND_MIN {
         return Ok(());

@@ -210,7 +210,7 @@ pub(crate) fn total_weight(blocks: &[Block]) -> f64 {
 }
 
 /// The weighted sum of differences for every relabeling, the one that was seen first. Blocks are combined one
-/// after another, so that two lists made from blocks of equal sizes stand in the same order.
+/// after another, so that two lists made from blocks of equal sizes have the same order.
 pub(crate) fn all_sums(blocks: &[Block]) -> Vec<f64> {
     blocks.iter().fold(vec![0.0], |sums, block| {
         let parts = block_parts(block);
@@ -255,7 +255,7 @@ fn advance(chosen: &mut [usize], from: usize) -> bool {
     true
 }
 
-/// Deals the values of a block to its two sides anew.
+/// Deals the values of a block to its two sides again.
 fn deal(block: &mut Block, random: &mut ChaCha8Rng) {
     let (of_a, all) = (block.a.len(), block.a.len() + block.b.len());
     for place in 0..of_a {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_cannot_reach_its_p_is_told_which_can() {
+    fn a_plan_that_cannot_reach_its_p_names_one_that_can() {
         assert_eq!(can_reach(Arrangement::Pairs, 8, 0.01), Ok(()));
         let reason = can_reach(Arrangement::Pairs, 5, 0.01).unwrap_err().reason;
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What a comparison could have found.
 //!
 //! A change is called one where the test and the interval both say so. Both are tried out together here, in comparisons with noise
-//! of known deviation; and the deviation that a real comparison estimates from its few repeats is itself drawn anew each time.
+//! of known deviation; and the deviation that a real comparison estimates from its few repeats is itself drawn again each time.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -33,7 +33,7 @@ const TRIALS: usize = 2_000;
 
 /// The deviation of one repeat about its block and side: what is left when each block's level and the
 /// difference between the sides are taken away. For pairs that is the deviation of the differences divided by
-/// the root of two; for one block it is the pooled deviation. `None` where nothing is left to tell it from.
+/// the root of two; for one block it is the pooled deviation. `None` where too few values are left to compute it from.
 pub fn repeat_deviation(blocks: &[Block]) -> Option<f64> {
     if blocks.iter().any(|block| block.a.is_empty() || block.b.is_empty()) {
         return None;

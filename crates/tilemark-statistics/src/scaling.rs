@@ -189,7 +189,7 @@ fn squares(points: &[Point], law: &DVec3) -> f64 {
     points.iter().map(|point| (point.log_throughput - log_law(law, point.count)).powi(2)).sum()
 }
 
-/// Levenberg-Marquardt with each step brought back to physical parameters. A parameter that stands at zero and
+/// Levenberg-Marquardt with each step brought back to physical parameters. A parameter that is zero and
 /// is pulled below it is left out of the step, so that it cannot hold the others back.
 fn fit(points: &[Point], start: DVec3) -> DVec3 {
     let (mut law, mut damping) = (start, 1e-3);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_law_without_noise_is_given_back() {
+    fn a_law_without_noise_is_fitted_exactly() {
         let found = fit_scaling_law(&measured(0.0, 0, |n| law(955.0, 0.027, 0.0011, n)), 1).unwrap();
         assert!((found.rate.value / 955.0 - 1.0).abs() < 1e-6, "{found:?}");
         assert!((found.contention.value - 0.027).abs() < 1e-6);

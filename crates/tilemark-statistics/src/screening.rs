@@ -49,7 +49,7 @@ pub struct Effects {
 /// Reads the effects from the pairs.
 ///
 /// # Errors
-/// Where the pairs are too few, or do not tell two settings apart.
+/// Where the pairs are too few, or where two settings were always changed together.
 pub fn effects(pairs: &[PairOfRows]) -> Result<Effects, Missing> {
     let settings = pairs.first().map_or(0, |pair| pair.on.len());
     if settings == 0 {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_has_no_effect_but_a_reason() {
+    fn settings_always_changed_together_have_a_reason_and_no_effect() {
         let pair = |on: [bool; 2], difference| PairOfRows { on: on.to_vec(), difference };
         let alike = [
             pair([true, true], 0.1),

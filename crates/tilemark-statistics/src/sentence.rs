@@ -47,7 +47,7 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
         && answer.undecided.is_none()
         && answer.limit.resource != LimitResource::LoadGenerator
         && verdict.status == VerdictStatus::Trusted;
-    // Memory may be short at a count that was measured in vain, too.
+    // Memory may be short at a count that was measured without success, too.
     let memory_end = plan.search.as_ref().and_then(|search| search.memory_end);
     let is_memory = answer.breaks.is_none() && memory_end.is_some_and(|end| end.tiles == count + 1);
     let last = match (is_memory, most_tried) {
@@ -328,7 +328,7 @@ pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &
         let Work::Messaging(work) = &load.work else { return None };
         own.push((load, work, point));
     }
-    own.retain(|(.., point)| can_be_told(point));
+    own.retain(|(.., point)| has_most_repeats(point));
     let first = own.iter().map(|(.., point)| point.tiles).min()?;
     own.retain(|(.., point)| point.tiles == first);
     own.sort_by_key(|(_, work, _)| work.size);
@@ -378,8 +378,8 @@ pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &
     Some(sentences.join(" "))
 }
 
-/// Of a run that is not trusted, the points of which most repeats count still are.
-fn can_be_told(point: &PointResult) -> bool {
+/// Whether most repeats of a point count: then it is reported even if the run is not trusted.
+fn has_most_repeats(point: &PointResult) -> bool {
     point.repeats_kept > 0 && point.repeats_kept as usize >= point.repeats_voided.len()
 }
 
@@ -454,7 +454,7 @@ fn what_broke(broke: &Break) -> String {
     }
 }
 
-/// `tile-005-web` is `web in tile 5`; another name stands as it is.
+/// `tile-005-web` is `web in tile 5`; another name is unchanged.
 fn guest(name: &str) -> String {
     let parts = name.strip_prefix("tile-").and_then(|rest| rest.split_once('-'));
     match parts.and_then(|(tile, role)| Some((tile.parse::<u32>().ok()?, role))) {
@@ -514,8 +514,8 @@ pub fn cost(cost: &Cost, at_capacity: bool) -> String {
         cost.p99.map(|figure| format!("their p99 is {} as long", factor(&figure))),
         cost.throughput.map(|figure| format!("their throughput is {} as high", factor(&figure))),
     ];
-    let told: Vec<String> = parts.into_iter().flatten().collect();
-    if told.is_empty() {
+    let costs: Vec<String> = parts.into_iter().flatten().collect();
+    if costs.is_empty() {
         return format!("At {} the cost of virtualization is unknown.", tiles(cost.tiles));
     }
     let edge = match cost.p99 {
@@ -525,7 +525,7 @@ pub fn cost(cost: &Cost, at_capacity: bool) -> String {
         }
         _ => "",
     };
-    format!("At {}, compared with their native twins: {}.{edge}", tiles(cost.tiles), told.join("; "))
+    format!("At {}, compared with their native twins: {}.{edge}", tiles(cost.tiles), costs.join("; "))
 }
 
 fn factor(figure: &Figure) -> String {
@@ -553,7 +553,7 @@ impl LostSide {
     }
 }
 
-/// How two sides differ. `blocked`: why nothing may be said of them whatever was measured; `why_not`: why a measure that decides
+/// How two sides differ. `blocked`: why nothing may be said about them whatever was measured; `why_not`: why a measure that decides
 /// has no interval.
 pub fn sides(
     comparison: &Comparison,
@@ -562,7 +562,7 @@ pub fn sides(
     why_not: Option<&str>,
     lost: Option<&LostSide>,
 ) -> String {
-    let with = |outcome| telling(comparison, pairing, outcome);
+    let with = |outcome| first_with(comparison, pairing, outcome);
     let text = match comparison.outcome {
         ComparisonOutcome::Worse => {
             format!("B is worse than A in {}.", with(ComparisonOutcome::Worse).unwrap_or_default())
@@ -607,8 +607,8 @@ fn open_beside_better(measure: &MeasureComparison, pairing: Pairing) -> String {
     }
 }
 
-/// The failure, or else the first measure that decides, with this outcome.
-fn telling(comparison: &Comparison, pairing: Pairing, outcome: ComparisonOutcome) -> Option<String> {
+/// The first failure with this outcome, or else the first measure that decides.
+fn first_with(comparison: &Comparison, pairing: Pairing, outcome: ComparisonOutcome) -> Option<String> {
     let failure = comparison.failures.iter().find(|failure| failure.outcome == outcome);
     let primary = || comparison.measures.iter().filter(|measure| measure.primary);
     let measure = || primary().find(|measure| measure.outcome == outcome);
@@ -656,7 +656,7 @@ pub const TWO_RUNS: &str = "Each side has one run. Two runs of the same configur
     to fix: compare them in turn (`tilemark ab`), or measure three runs of each (`tilemark runs baseline`).";
 
 fn differs_between_runs(comparison: &Comparison, pairing: Pairing) -> String {
-    let of = |outcome| telling(comparison, pairing, outcome);
+    let of = |outcome| first_with(comparison, pairing, outcome);
     let found = of(ComparisonOutcome::Worse).or_else(|| of(ComparisonOutcome::Better)).unwrap_or_default();
     format!("These two runs differ in {found}. {TWO_RUNS}")
 }
@@ -683,14 +683,14 @@ fn cannot_tell(
     if let Some(both) = fails_less_and_is_slower(comparison, pairing) {
         return format!("No answer: {both}. Weigh one against the other: more repeats will not decide it.");
     }
-    let failure = telling_failure(comparison);
+    let failure = open_failure(comparison);
     let (reason, fix) = match (failure, undecided(comparison, pairing)) {
         (Some(failure), _) => (format!("{failure}, which can be chance"), more(None)),
         _ if why.is_some() => (why.unwrap_or_default().to_owned(), more(None)),
         (None, Some(open)) => {
             let widest = widest(primary().filter(|open| open.outcome == ComparisonOutcome::CannotTell));
             let margin = widest.and_then(|measure| measure.margin).unwrap_or_default();
-            let better = telling(comparison, pairing, ComparisonOutcome::Better)
+            let better = first_with(comparison, pairing, ComparisonOutcome::Better)
                 .map_or_else(String::new, |better| format!("B is better in {better}, but "));
             let text = format!(
                 "{better}it is not known whether B is worse in {open}: its interval reaches beyond the margin of {} %",
@@ -714,7 +714,7 @@ fn fails_less_and_is_slower(comparison: &Comparison, pairing: Pairing) -> Option
         .then(|| format!("B is better than A in {}, and worse in {}", failed(less), change(slower, pairing)))
 }
 
-fn telling_failure(comparison: &Comparison) -> Option<String> {
+fn open_failure(comparison: &Comparison) -> Option<String> {
     let open = |failure: &&FailureComparison| failure.outcome == ComparisonOutcome::CannotTell;
     comparison.failures.iter().find(open).map(failed)
 }
@@ -824,7 +824,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_wanted_where_a_number_that_can_be_measured_is_enough() {
+    fn more_repeats_are_asked_for_only_where_a_possible_number_is_enough() {
         let of = |value: f64| MeasureComparison {
             name: "web p50".to_owned(),
             unit: None,

@@ -68,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn independent_seconds_are_worth_what_they_count() {
+    fn independent_seconds_count_fully() {
         let found = effective_sample_size(&remembering(0.0, 5_000)).unwrap();
         assert!((4_000.0..=5_000.0).contains(&found), "{found}");
     }
 
     #[test]
-    fn seconds_that_remember_are_worth_what_the_law_says() {
+    fn seconds_that_depend_on_the_one_before_count_as_the_law_says() {
         let found = effective_sample_size(&remembering(0.8, 20_000)).unwrap();
         let wanted = 20_000.0 * 0.2 / 1.8;
         assert!((found / wanted - 1.0).abs() < 0.2, "{found}, by the law {wanted}");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_halves_are_told_and_trifles_are_not() {
+    fn a_drift_has_both_halves_and_a_small_change_is_not_one() {
         let steps = |to: f64| (0..20).map(|second| if second < 10 { 2.0 } else { to }).collect::<Vec<f64>>();
         let found = drift(&steps(3.0)).unwrap();
         assert!((found.first_half - 2.0).abs() < 1e-9 && (found.second_half - 3.0).abs() < 1e-9);

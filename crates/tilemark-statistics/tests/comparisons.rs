@@ -71,7 +71,7 @@ fn comparisons() -> u64 {
 }
 
 /// Prints what a series came to: `cargo xtask soak` reads it.
-fn tell(what: &str, called: usize) {
+fn print_series(what: &str, called: usize) {
     println!("{{\"what\":\"{what}\",\"called\":{called},\"of\":{}}}", comparisons());
 }
 
@@ -138,7 +138,7 @@ fn three(
 
 /// A fraction of a series, at most so many hundredths.
 fn at_most(what: &str, found: usize, hundredths: u64) {
-    tell(what, found);
+    print_series(what, found);
     // In a short series chance alone brings some more.
     let allowed = comparisons() * hundredths / 100 + if comparisons() < 1_000 { 4 } else { 0 };
     assert!(found as u64 <= allowed, "{what}: {found} of {}", comparisons());
@@ -174,7 +174,10 @@ fn equal_sides_are_acquitted_with_enough_pairs_and_a_tolerance_for_p99() {
         compare_sides(&[], &measures, P, *trial).exit_verdict(own) == ExitVerdict::NoWorse
     });
     let acquitted = acquitted.count();
-    tell("equal sides in 14 pairs, noise of p99 0.1, tolerance 3 % and 15 % for p99: exit 0", acquitted);
+    print_series(
+        "equal sides in 14 pairs, noise of p99 0.1, tolerance 3 % and 15 % for p99: exit 0",
+        acquitted,
+    );
     assert!(acquitted as u64 * 100 >= comparisons() * 90, "{acquitted} of {}", comparisons());
 }
 
@@ -219,7 +222,7 @@ fn the_change_that_a_comparison_promises_to_see_is_seen_95_times_of_100() {
             compare_sides(&[], &again, P, *trial).changes[0].verdict == SideVerdict::Worse
         });
         let seen = seen.count();
-        tell(&format!("a change as large as promised, {pairs} pairs, {scatter:?}: seen"), seen);
+        print_series(&format!("a change as large as promised, {pairs} pairs, {scatter:?}: seen"), seen);
         // With tails as heavy as t of 3 degrees one comparison in 17 misses it: measured 94.2 of 100.
         let is_normal = matches!(scatter, Scatter::Normal);
         let wanted = if comparisons() < 1_000 || !is_normal { 93 } else { 95 };
@@ -247,7 +250,10 @@ fn a_side_that_fails_30_percent_is_never_called_better() {
             fails && (acquitted || found.verdict == SideVerdict::Better)
         });
         let better = better.count();
-        tell(&format!("B fails 30 % of its requests and is faster, {pairs} pairs: better or exit 0"), better);
+        print_series(
+            &format!("B fails 30 % of its requests and is faster, {pairs} pairs: better or exit 0"),
+            better,
+        );
         assert_eq!(better, 0);
     }
 }
@@ -319,12 +325,12 @@ const EITHER: [SideVerdict; 2] = [SideVerdict::Better, SideVerdict::Worse];
 #[test]
 fn of_200_comparisons_of_a_thing_with_itself_at_most_one_in_a_hundred_is_called_different() {
     let flagged = called(comparisons(), &EITHER, |trial| compared(measured(&BUSY, 8, 1.0, trial), trial));
-    tell("a thing compared with itself, called different", flagged);
+    print_series("a thing compared with itself, called different", flagged);
     assert!(flagged as u64 * 100 <= comparisons(), "{flagged} of {}", comparisons());
 }
 
 #[test]
-fn the_test_alone_cries_wolf_as_often_as_p_says_and_no_more() {
+fn the_test_alone_is_wrong_as_often_as_p_says_and_no_more() {
     let flagged =
         (0..4_000).filter(|&trial| permutation_test(&measured(&BUSY, 8, 1.0, trial), trial).unwrap().p < P);
     let flagged = flagged.count();
@@ -336,7 +342,7 @@ fn the_test_alone_cries_wolf_as_often_as_p_says_and_no_more() {
 fn a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaired() {
     let worse = [SideVerdict::Worse];
     let found = called(comparisons(), &worse, |trial| compared(measured(&BUSY, 8, 0.95, trial), trial));
-    tell("a planted 5 % in 8 pairs, found", found);
+    print_series("a planted 5 % in 8 pairs, found", found);
     assert!(found as u64 * 100 >= comparisons() * 95, "pairs: {found} of {}", comparisons());
     // Unpaired, the blocks' own noise counts: a quieter host is needed.
     let quiet = Host { block_noise: 0.0, ..BUSY };
@@ -346,7 +352,7 @@ fn a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaire
         let b = pairs.iter().map(|block| block.b[0]).collect();
         compared(vec![Block { a, b }], trial)
     });
-    tell("a planted 5 % unpaired, found", found);
+    print_series("a planted 5 % unpaired, found", found);
     assert!(found as u64 * 100 >= comparisons() * 95, "unpaired: {found} of {}", comparisons());
 }
 
@@ -356,7 +362,10 @@ fn a_drift_of_1_percent_a_minute_is_no_difference_when_the_order_is_random_in_bl
     for pairs in [8, 12] {
         let flagged =
             called(comparisons(), &EITHER, |trial| compared(measured(&drifting, pairs, 1.0, trial), trial));
-        tell(&format!("the same under a drift of 1 % a minute, {pairs} pairs, called different"), flagged);
+        print_series(
+            &format!("the same under a drift of 1 % a minute, {pairs} pairs, called different"),
+            flagged,
+        );
         assert!(flagged as u64 * 100 <= comparisons(), "{pairs} pairs: {flagged} of {}", comparisons());
     }
 }

@@ -162,7 +162,7 @@ fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> (Fl
     (judged, failing)
 }
 
-/// What the hosts of a group that are compared say of it together.
+/// What the hosts of a group that are compared say about it together.
 fn of_group(
     judged: &FleetGroup,
     outcomes: &[FleetOutcome],
@@ -178,7 +178,7 @@ fn of_group(
     } else if is_divided && are_alike {
         (FleetOutcome::CannotTell, None)
     } else {
-        (FleetOutcome::CannotTell, Some(sentence::untold(&judged.measures)))
+        (FleetOutcome::CannotTell, Some(sentence::why_not_known(&judged.measures)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The measures in which hosts are compared: how each is read, and what it says of each host and of their group.
+//! The measures in which hosts are compared: how each is read, and what it says about each host and about their group.
 
 use super::step::Figures;
 use tilemark_record::result::Figure;

@@ -140,8 +140,8 @@ fn one_host(host: &FleetHost, group: &FleetGroup) -> String {
     match (odd.is_empty(), &host.why) {
         (true, Some(why)) => format!("{} differs from its group: {why}.", host.name),
         (_, why) => {
-            let besides = why.iter().map(|why| format!("; {why}")).collect::<String>();
-            format!("{} differs from the median of its group {step}: {}{besides}.", host.name, odd.join(", "))
+            let more = why.iter().map(|why| format!("; {why}")).collect::<String>();
+            format!("{} differs from the median of its group {step}: {}{more}.", host.name, odd.join(", "))
         }
     }
 }
@@ -225,7 +225,7 @@ fn within(found: &FleetVerdict) -> String {
 }
 
 /// Which measures of a group cannot tell, and how many repeats would.
-pub(super) fn untold(measures: &[FleetMeasure]) -> String {
+pub(super) fn why_not_known(measures: &[FleetMeasure]) -> String {
     let open = measures.iter().filter(|measure| measure.outcome == FleetOutcome::CannotTell);
     let words = |measure: &FleetMeasure| match measure.repeats_to_tell {
         Some(repeats) => format!(

@@ -99,7 +99,7 @@ pub(crate) fn hosts(count: u64) -> Vec<Host> {
     (1..=count).map(Host::new).collect()
 }
 
-/// Writes the folder of a fleet run in which `asked` besides the hosts were asked too.
+/// Writes the folder of a fleet run in which hosts were asked that left no record: `also_asked`.
 pub(crate) fn fleet(folder: &Path, hosts: &[Host], also_asked: &[&str]) {
     fs::create_dir_all(folder).unwrap();
     let names: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What stands below the first screen: time line, bands, response, fairness, memory, percentiles.
+//! What is below the first screen: time line, bands, response, fairness, memory, percentiles.
 
 use super::{
     charts::{guest_memory, processors},
@@ -95,7 +95,7 @@ fn fairness(page: &mut Markup, view: &View) {
 
 fn memory(page: &mut Markup, view: &View) {
     page.raw("<div class=\"charts even\">\n");
-    // Without a load it stands on the first screen already.
+    // Without a load it is on the first screen already.
     if !view.headline().is_empty() {
         guest_memory(page, view);
     }

@@ -40,7 +40,7 @@ impl Markup {
         self.raw(">").text(text).raw("</").raw(tag).raw(">")
     }
 
-    /// Appends JSON so that it can stand in a script element: nothing in it can end the element or open another.
+    /// Appends JSON so that a script element can hold it: nothing in it can end the element or open another.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> &mut Self {
         let json = serde_json::to_string(value).expect("views hold nothing that JSON cannot");
         for character in json.chars() {

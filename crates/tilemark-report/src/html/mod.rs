@@ -1,5 +1,5 @@
 //! The report as one HTML file that needs no network, and no script for its figures: the charts are drawn by
-//! the page's own script from data in the page; every figure stands in a table too.
+//! the page's own script from data in the page; every figure is in a table too.
 //!
 //! A content policy names the hashes of the page's two scripts. Nothing else can run in it.
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Facts whose values may name a host or who built its kernel.
 const OF_ONE_HOST: [&str; 2] = ["kernel command line", "kernel build"];
 
-/// Takes out of the verdict of a fleet what tells whose machines they are.
+/// Takes out of the verdict of a fleet what shows whose machines they are.
 pub fn redact_fleet(found: &mut FleetVerdict) {
     let mut names = Numbered::new(found.hosts.iter().map(|host| &host.name));
     // Groups of equal hardware have names of ours.
@@ -90,7 +90,7 @@ pub fn redact_fleet(found: &mut FleetVerdict) {
     }
 }
 
-/// Takes out of a comparison of two fleet runs what tells whose machines they are.
+/// Takes out of a comparison of two fleet runs what shows whose machines they are.
 pub fn redact_drift(drift: &mut FleetDrift) {
     let in_changes = drift.changes.iter().flat_map(|change| &change.hosts);
     let in_measures = drift.measures.iter().flat_map(|measure| measure.hosts.iter().map(|host| &host.name));

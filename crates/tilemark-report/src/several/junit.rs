@@ -12,13 +12,13 @@ use tilemark_units::counted;
 /// A test case.
 struct Case {
     name: String,
-    came: Came,
+    came: CaseResult,
     /// The figures behind it.
     figures: String,
 }
 
-/// What came of a test case.
-enum Came {
+/// The result of a test case.
+enum CaseResult {
     /// The side is not worse.
     Passed,
     /// The judge calls the side worse.
@@ -54,10 +54,10 @@ fn counts<'c>(page: &mut Markup, cases: impl Iterator<Item = &'c Case>) {
     for case in cases {
         tests += 1;
         match case.came {
-            Came::Passed => {}
-            Came::Failed => failures += 1,
-            Came::Error(_) => errors += 1,
-            Came::Skipped(_) => skipped += 1,
+            CaseResult::Passed => {}
+            CaseResult::Failed => failures += 1,
+            CaseResult::Error(_) => errors += 1,
+            CaseResult::Skipped(_) => skipped += 1,
         }
     }
     page.attribute("tests", &tests.to_string()).attribute("failures", &failures.to_string());
@@ -99,16 +99,16 @@ fn case(page: &mut Markup, scenario: &str, case: &Case) {
         .attribute("name", &case.name);
     page.raw(">");
     match &case.came {
-        Came::Passed => page.element("system-out", "", &case.figures),
-        Came::Failed => {
+        CaseResult::Passed => page.element("system-out", "", &case.figures),
+        CaseResult::Failed => {
             page.raw("<failure").attribute("type", "worse").attribute("message", &case.figures).raw(">");
             page.text(&case.figures).raw("</failure>")
         }
-        Came::Error(why) => {
+        CaseResult::Error(why) => {
             page.raw("<error").attribute("type", "not-comparable").attribute("message", why).raw(">");
             page.text(why).raw("</error>")
         }
-        Came::Skipped(why) => {
+        CaseResult::Skipped(why) => {
             page.raw("<skipped").attribute("message", why).raw("/>").element("system-out", "", &case.figures)
         }
     };
@@ -119,7 +119,11 @@ fn cases(first: &ComparedSide, side: &ComparedSide, against: &Against) -> Vec<Ca
     let Against { comparison, verdict } = against;
     if comparison.measures.is_empty() && comparison.failures.is_empty() {
         let why = format!("{} {}", comparison.sentence, verdict.reasons.join("; "));
-        return vec![Case { name: "verdict".to_owned(), came: Came::Error(why), figures: String::new() }];
+        return vec![Case {
+            name: "verdict".to_owned(),
+            came: CaseResult::Error(why),
+            figures: String::new(),
+        }];
     }
     let doubt = doubt(against);
     let mut cases = vec![Case {
@@ -158,16 +162,16 @@ fn doubt(against: &Against) -> Option<Doubt> {
     Some(Doubt { why, is_distrust })
 }
 
-fn came(outcome: ComparisonOutcome, doubt: Option<&Doubt>, why_not: &str) -> Came {
+fn came(outcome: ComparisonOutcome, doubt: Option<&Doubt>, why_not: &str) -> CaseResult {
     match (outcome, doubt) {
-        (ComparisonOutcome::Worse, None) => Came::Failed,
-        (ComparisonOutcome::Worse, Some(doubt)) => Came::Skipped(doubt.why.clone()),
+        (ComparisonOutcome::Worse, None) => CaseResult::Failed,
+        (ComparisonOutcome::Worse, Some(doubt)) => CaseResult::Skipped(doubt.why.clone()),
         (ComparisonOutcome::Better | ComparisonOutcome::NoDifference, Some(doubt)) if doubt.is_distrust => {
-            Came::Skipped(doubt.why.clone())
+            CaseResult::Skipped(doubt.why.clone())
         }
-        (ComparisonOutcome::Better | ComparisonOutcome::NoDifference, _) => Came::Passed,
+        (ComparisonOutcome::Better | ComparisonOutcome::NoDifference, _) => CaseResult::Passed,
         (ComparisonOutcome::CannotTell | ComparisonOutcome::DiffersBetweenRuns, doubt) => {
-            Came::Skipped(doubt.map_or(why_not, |doubt| &doubt.why).to_owned())
+            CaseResult::Skipped(doubt.map_or(why_not, |doubt| &doubt.why).to_owned())
         }
     }
 }
@@ -204,7 +208,7 @@ fn measure_case(measure: &MeasureComparison, doubt: Option<&Doubt>) -> Case {
         if measure.primary { "" } else { "; it is shown only and decides nothing" }
     );
     let why_not = "its interval reaches beyond the margin";
-    let came = if measure.primary { came(measure.outcome, doubt, why_not) } else { Came::Passed };
+    let came = if measure.primary { came(measure.outcome, doubt, why_not) } else { CaseResult::Passed };
     Case { name: measure.name.clone(), came, figures }
 }
 
@@ -235,7 +239,7 @@ fn gates(
             Some(failure) => Case { name, figures, ..failure_case(failure, doubt) },
             None if a && !b => {
                 let why = "A holds and B breaks the gate, and the judge has not compared them".to_owned();
-                Case { name, came: Came::Skipped(why), figures }
+                Case { name, came: CaseResult::Skipped(why), figures }
             }
             None => Case { name, came: came(ComparisonOutcome::NoDifference, doubt, ""), figures },
         })
@@ -276,11 +280,11 @@ mod tests {
     fn what_is_not_trusted_passes_nothing() {
         let doubt = |is_distrust| Doubt { why: "not trusted: steal".to_owned(), is_distrust };
         for outcome in [ComparisonOutcome::Better, ComparisonOutcome::NoDifference] {
-            assert!(matches!(came(outcome, None, ""), Came::Passed));
+            assert!(matches!(came(outcome, None, ""), CaseResult::Passed));
             // Another measure has no answer: this one has.
-            assert!(matches!(came(outcome, Some(&doubt(false)), ""), Came::Passed));
+            assert!(matches!(came(outcome, Some(&doubt(false)), ""), CaseResult::Passed));
             assert!(
-                matches!(came(outcome, Some(&doubt(true)), ""), Came::Skipped(why) if why.contains("steal"))
+                matches!(came(outcome, Some(&doubt(true)), ""), CaseResult::Skipped(why) if why.contains("steal"))
             );
         }
     }

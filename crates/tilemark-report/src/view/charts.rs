@@ -407,7 +407,7 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
     let mut points: Vec<(&Group, &PointResult)> =
         drawn.iter().flat_map(|group| group.points.iter().map(move |point| (*group, *point))).collect();
     let several = drawn.iter().filter(|group| group.kind == Kind::Main).count() > 1;
-    // The twin's processors stand with its figures below: here they would double every step.
+    // The twin's processors are shown with its figures below: here they would double every step.
     points.retain(|(group, _)| group.kind != Kind::Twin);
     if several {
         points.sort_by_key(|(group, point)| (point.tiles, group.side, point.index));

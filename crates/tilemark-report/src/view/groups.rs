@@ -55,7 +55,7 @@ pub(crate) struct View<'a> {
     pub(crate) axis: Axis,
     /// The main groups first, then the twin, then what is emulated.
     pub(crate) groups: Vec<Group<'a>>,
-    /// Whether every point with a void is known, so that the others stand.
+    /// Which points the verdict doubts: their figures are struck, the others stay.
     doubt: Doubt,
 }
 
@@ -335,7 +335,7 @@ fn axis(points: &[PointResult]) -> Axis {
     if tiles.len() == 1 && vary.len() > 1 { Axis::Vary } else { Axis::Tiles }
 }
 
-/// The backend that the answer is about; without an answer the most telling one that was measured.
+/// The backend that the answer is about; without an answer the first measured one of kvm, native, emulated.
 fn main_backend(report: &Report) -> Backend {
     let measured = |backend| {
         !report.plan.host.emulates(backend)
@@ -357,7 +357,7 @@ fn kind(report: &Report, backend: Backend, main: Backend) -> Kind {
     }
 }
 
-/// Groups stand in the order in which the plan lists their points, not in that of their values' text.
+/// Groups are in the order in which the plan lists their points, not in that of their values' text.
 fn vary_order(report: &Report, vary: &BTreeMap<String, String>) -> usize {
     report.result.points.iter().position(|point| &point.vary == vary).unwrap_or(0)
 }

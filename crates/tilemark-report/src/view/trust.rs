@@ -285,7 +285,7 @@ const fn half_widths_for_test(repeats: u32) -> f64 {
     if repeats <= REPEATS_FOR_SIGNIFICANCE { 6.2 } else { 5.3 }
 }
 
-/// How many half-widths the interval of the change takes besides the least change: 3.35 with 6 repeats, less beyond.
+/// How many half-widths the interval of the change takes beyond the least change: 3.35 with 6 repeats, less beyond.
 const HALF_WIDTHS_FOR_INTERVAL: f64 = 3.4;
 
 /// Repeats a side that a permutation test needs for p < 0.01 in one of three measures: 3 × 2 ⁄ C(2n, n) is 0.024 with 5 and 0.0065
@@ -352,7 +352,7 @@ fn sides_resolution(measures: &[tilemark_record::result::MeasureComparison]) -> 
     joined(&named)
 }
 
-/// The smallest effect of one setting: the design is as fine for each of them, so the first stands for all.
+/// The smallest effect of one setting: the design is as fine for each of them, so the first one is enough.
 fn screening_resolution(screening: &Screening) -> String {
     let measures = screening.settings.iter().take(1).flat_map(|setting| &setting.screened);
     let named: Vec<String> = measures

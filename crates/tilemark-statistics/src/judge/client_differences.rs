@@ -90,7 +90,7 @@ impl<'a> Step<'a> {
         Some(Self { kept, names, asked })
     }
 
-    /// What `answer` says of each measure that could be asked for, in their order.
+    /// What `answer` says about each measure that could be asked for, in their order.
     fn found(&self, mut answer: impl FnMut() -> Result<GroupSpread, String>) -> ClientComparison {
         let (mut measures, mut why) = (Vec::new(), self.why_none());
         for asked in &self.asked {
@@ -166,7 +166,7 @@ impl<'a> Step<'a> {
             }
             ClientOutcome::Alike => format!("its clients are alike{}", within(found)),
             ClientOutcome::CannotTell => {
-                format!("it is not known whether its clients are alike: {}", untold(found))
+                format!("it is not known whether its clients are alike: {}", why_not_known(found))
             }
         }
     }
@@ -265,7 +265,7 @@ fn within(found: &ClientComparison) -> String {
     format!(" within {}", parts.join(" and "))
 }
 
-fn untold(found: &ClientComparison) -> String {
+fn why_not_known(found: &ClientComparison) -> String {
     if let Some(why) = &found.why {
         return why.clone();
     }

@@ -38,7 +38,7 @@ fn typed(SideSetting { key, a, b }: SideSetting) -> Difference {
     Difference { key, a: shown(a), b: shown(b) }
 }
 
-/// What differs between two points, by dotted key; alike differences of many guests are told once.
+/// What differs between two points, by dotted key; one that many guests share is listed once.
 pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
     let value = |point: &Point| serde_json::to_value(point).expect("a plan can be written as JSON");
     let mut found = Found::default();

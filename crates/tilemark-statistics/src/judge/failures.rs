@@ -1,4 +1,4 @@
-//! What guests and services did wrong in a repeat. One failure is a finding: it breaks the point, voids nothing, and is not
+//! What guests and services did wrong in a repeat. One failure is a finding: it breaks the point, discards nothing, and is not
 //! measured again until it goes well.
 
 use tilemark_plan::plan::Point;

@@ -482,7 +482,7 @@ fn is_more_than_chance(repeats: &[Missed], limit: f64, guests: usize) -> bool {
     poisson.sf(missed.saturating_sub(1)) < FALSE_ALARM / guests.max(1) as f64
 }
 
-/// What each of these repeats by itself says of the gate: how far its worst p99 lies from the limit, or that it missed the gate
+/// What each of these repeats by itself says about the gate: how far its worst p99 lies from the limit, or that it missed the gate
 /// otherwise.
 pub(crate) fn seen(point: &Point, repeats: &[&RepeatSummary]) -> Vec<Seen> {
     let limit_ms = point.gate.p99.as_milliseconds();

@@ -117,7 +117,7 @@ mod tests {
         let mut table = table(8, 1, 0.2, 3);
         table[2][0] = Some(3.0);
         assert_eq!(slower_than_others(&table), [2]);
-        assert_eq!(slower_than_others(&table[..4]), Vec::<usize>::new(), "four guests tell too little");
+        assert_eq!(slower_than_others(&table[..4]), Vec::<usize>::new(), "four guests are too few");
     }
 
     #[test]

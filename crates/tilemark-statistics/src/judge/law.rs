@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_repeat_bends_nothing() {
+    fn one_outlier_does_not_change_the_fit() {
         let mut wild = observations(17, &NEAR_17, 0.1, 4);
         let before = Law::through(&wild).unwrap().capacity().value;
         wild.push(Observation { tiles: 16, seen: Seen::Ratio(1.5) });

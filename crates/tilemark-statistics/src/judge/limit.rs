@@ -53,7 +53,7 @@ fn broke_on_disk(measured: &MeasuredPoint) -> bool {
         .any(|load| Some(load.name.as_str()) == first && load.role == Role::Disk)
 }
 
-/// Mean of a host figure over the repeats that tell it.
+/// Mean of a host figure over the repeats that have it.
 fn mean_of(repeats: &[&RepeatSummary], figure: impl Fn(&HostFigures) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = repeats.iter().filter_map(|repeat| figure(&repeat.host)).collect();
     crate::moments::mean(&values)

@@ -4,7 +4,7 @@
 //! repeats -validity-> kept | saturated | spoiled -gate-> holds | undecided | broke -survey-> Answer -> sentence
 //!                       +-> points (figures)   +-> cost, sides      + law through all    +-> verdict
 //! ```
-//! Pure: an old record judged again gives the same words. What was voided is counted and shown with its
+//! Pure: an old record judged again gives the same words. What was discarded is counted and shown with its
 //! reason and enters no figure.
 
 mod blocks;
@@ -105,7 +105,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// What `--exit-verdict` says of B against A: only figures that can be trusted accuse or acquit.
+    /// What `--exit-verdict` says about B against A: only figures that can be trusted accuse or acquit.
     pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
         verdict::exit_verdict(&self.verdict, self.sides.as_ref(), tolerance.into())
     }

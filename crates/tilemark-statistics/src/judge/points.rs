@@ -1,4 +1,4 @@
-//! A point's figures from its kept repeats. What cannot be told is null, with its reason in `missing`.
+//! A point's figures from its kept repeats. What is not known is null, with its reason in `missing`.
 
 use std::collections::BTreeMap;
 
@@ -309,17 +309,17 @@ fn heat_note(kept: &[&RepeatSummary]) -> Option<String> {
 /// What the host's kernel reported, repeat by repeat. Whether that disturbed anybody cannot be known from it.
 fn kernel_notes(measured: &MeasuredPoint) -> Vec<String> {
     let all = measured.kept.iter().chain(&measured.saturated).chain(&measured.spoiled);
-    let mut told: Vec<&RepeatSummary> =
+    let mut reporting: Vec<&RepeatSummary> =
         all.copied().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
-    told.sort_by_key(|repeat| (repeat.block, repeat.repeat));
+    reporting.sort_by_key(|repeat| (repeat.block, repeat.repeat));
     let note = |repeat: &&RepeatSummary| {
         let errors = repeat.kernel_errors.join("; ");
         format!("while repeat {} was measured the host's kernel reported: {errors}", repeat.repeat)
     };
-    told.iter().map(note).collect()
+    reporting.iter().map(note).collect()
 }
 
-/// Each percentile's mean over kept repeats; nothing where one of them does not tell.
+/// Each percentile's mean over kept repeats; nothing where one of them has none.
 fn seconds_to_ready(kept: &[&RepeatSummary]) -> Option<SecondsToReady> {
     let all: Vec<SecondsToReady> =
         kept.iter().map(|repeat| repeat.seconds_to_ready).collect::<Option<_>>()?;

@@ -15,7 +15,7 @@ use super::validity::TypicalP99;
 use super::{differences, verdict};
 use crate::compare::{Asked, ExitVerdict, SideComparison, Tolerance, compare_many};
 
-/// Fewest runs of each side with which the run is the unit. With fewer nothing tells how far runs of one thing lie apart.
+/// Fewest runs of each side with which the run is the unit. Fewer do not show how far runs of one thing lie apart.
 pub const RUNS_MIN: usize = 3;
 
 /// Two records, or two sets of them, compared.
@@ -29,7 +29,7 @@ pub struct RecordComparison {
 }
 
 impl RecordComparison {
-    /// What `--exit-verdict` says of B against A.
+    /// What `--exit-verdict` says about B against A.
     pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
         verdict::exit_verdict(&self.verdict, Some(&self.sides), tolerance.into())
     }

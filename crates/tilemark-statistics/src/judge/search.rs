@@ -38,7 +38,7 @@ impl Known {
         self.sides().held
     }
 
-    /// What is said of a count, in a word; nothing where nothing is known of it.
+    /// What is said about a count, in a word; nothing where nothing is known of it.
     pub fn word(&self, tiles: u32) -> Option<&'static str> {
         match self.0.steps.get(&tiles)?.standing {
             Standing::Holds => Some("holds"),
@@ -48,12 +48,12 @@ impl Known {
         }
     }
 
-    /// Repeats of a count that say something of it.
+    /// Repeats of a count that have a result.
     pub fn repeats(&self, tiles: u32) -> u32 {
         self.0.steps.get(&tiles).map_or(0, |step| step.repeats)
     }
 
-    fn told(&self) -> impl Iterator<Item = (u32, &Step)> {
+    fn measured(&self) -> impl Iterator<Item = (u32, &Step)> {
         self.0.steps.iter().filter(|(_, step)| step.repeats > 0).map(|(tiles, step)| (*tiles, step))
     }
 
@@ -69,8 +69,8 @@ impl Known {
             Standing::Breaks => true,
             Standing::Undecided | Standing::Unknown => step.side > 0.0,
         };
-        let broke = self.told().find(|(_, step)| is_over(step)).map(|(tiles, _)| tiles);
-        let below = self.told().take_while(|(tiles, _)| broke.is_none_or(|broke| *tiles < broke));
+        let broke = self.measured().find(|(_, step)| is_over(step)).map(|(tiles, _)| tiles);
+        let below = self.measured().take_while(|(tiles, _)| broke.is_none_or(|broke| *tiles < broke));
         Sides { held: below.map(|(tiles, _)| tiles).last(), broke }
     }
 
@@ -244,7 +244,7 @@ impl CapacitySearch {
     /// Lowers the limit, since more does not fit. Says no where more was measured already: then the host gives less than it gave, and
     /// a search has nothing left to go by.
     pub fn never_pass(&mut self, limit: u32, known: &Known) -> bool {
-        let most = known.told().map(|(tiles, _)| tiles).last();
+        let most = known.measured().map(|(tiles, _)| tiles).last();
         self.limit = self.limit.min(limit.max(1));
         most.is_none_or(|most| most <= limit) && limit > 0
     }
@@ -354,15 +354,15 @@ impl CapacitySearch {
     }
 
     /// So many counts may stay untried between. Below a count that is only unknown every count is tried: nothing but a neighbour can be
-    /// said of it.
+    /// said about it.
     fn width(&self, held: u32, broke: Option<u32>, ceiling: u32) -> u32 {
         if broke == Some(ceiling) { width_allowed(held, ceiling) / PARTS_OF_WIDTH } else { 0 }
     }
 
     /// Whether ends that were measured make an answer that is this narrow, and probable.
     fn is_sure(&self, known: &Known, sides: &Sides, width: Width) -> bool {
-        let held = known.told().filter(|(tiles, _)| known.is_decided(*tiles, Standing::Holds)).last();
-        let broke = known.told().find(|(tiles, _)| known.is_decided(*tiles, Standing::Breaks));
+        let held = known.measured().filter(|(tiles, _)| known.is_decided(*tiles, Standing::Holds)).last();
+        let broke = known.measured().find(|(tiles, _)| known.is_decided(*tiles, Standing::Breaks));
         let pair = Pair { held: held.map(|(tiles, _)| tiles), broke: broke.map(|(tiles, _)| tiles) };
         let is_complete = match pair {
             Pair { held: Some(held), broke: Some(broke) } => held < broke && width.allows(held, broke),
@@ -439,7 +439,7 @@ impl CapacitySearch {
     /// Counts that may become an end of the answer: those that were measured, and unless the search is settled every count near the
     /// gate.
     fn ends(&self, known: &Known, sides: &Sides) -> BTreeSet<u32> {
-        let mut ends: BTreeSet<u32> = known.told().map(|(tiles, _)| tiles).collect();
+        let mut ends: BTreeSet<u32> = known.measured().map(|(tiles, _)| tiles).collect();
         if let (Some(law), false) = (&known.0.law, self.is_settled) {
             let lowest = (law.quantile(0.999).floor() as u32).min(sides.held.unwrap_or(1)).max(1);
             let highest = (law.quantile(0.001).ceil() as u32).max(sides.broke.unwrap_or(1)).min(self.limit);

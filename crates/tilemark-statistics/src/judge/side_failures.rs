@@ -60,7 +60,7 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
     found
 }
 
-/// Whether a repeat fails in what the gate limits besides speed, or in what never happens on a sound side.
+/// Whether a repeat fails in what the gate limits other than speed, or in what never happens on a sound side.
 pub(super) fn fails(point: &Point, repeat: &RepeatSummary) -> bool {
     let gate = &point.gate;
     let by_load = |load: &LoadFigures| {

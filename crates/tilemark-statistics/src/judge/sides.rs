@@ -34,7 +34,7 @@ pub(crate) const SIGNIFICANCE: f64 = 0.01;
 /// One side may lose more repeats than the other by chance in one comparison of so many (Fisher's exact test, two-sided).
 const VOIDED_P_MIN: f64 = 0.05;
 
-/// Two sides compared, as it is stored and as it was computed.
+/// Two sides compared, both as stored and as computed.
 pub(crate) struct JudgedSides {
     pub(crate) comparison: Comparison,
     pub(crate) arithmetic: SideComparison,
@@ -153,7 +153,7 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
         arithmetic.blocked = if emulated {
             Some("an emulator proves function, not speed".to_owned())
         } else {
-            self.blocked.clone().or_else(|| voided.and_then(|voided| unlike_voids(&voided)))
+            self.blocked.clone().or_else(|| voided.and_then(|voided| unequal_discards(&voided)))
         };
         let mut comparison = Comparison {
             differences: self.differences.clone(),
@@ -267,7 +267,7 @@ fn lost_side(step: &SideStep) -> Option<LostSide> {
 }
 
 /// Why the repeats that are left are no fair choice.
-fn unlike_voids(voided: &VoidedSides) -> Option<String> {
+fn unequal_discards(voided: &VoidedSides) -> Option<String> {
     let VoidedSides { a, of_a, b, of_b, p } = voided;
     (*p < VOIDED_P_MIN).then(|| {
         format!(

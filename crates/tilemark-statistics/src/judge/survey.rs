@@ -23,7 +23,7 @@ pub(crate) const SURE: f64 = 0.975;
 /// Probability that the answer must have to be trusted, and at which a search ends.
 pub(crate) const CONFIDENCE_MIN: f64 = 0.95;
 
-/// What is said of a count.
+/// What is said about a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Holds,
@@ -104,8 +104,8 @@ impl Survey {
         Self { backend: points[0].point.backend, law, steps }
     }
 
-    /// What the answer says of a count of this ladder. Where two counts close enough to each other were measured often enough for
-    /// intervals of their own, they are the ends of the answer: what the law alone says of those between leaves them open. Where the ends
+    /// What the answer says about a count of this ladder. Where two counts close enough to each other were measured often enough for
+    /// intervals of their own, they are the ends of the answer: what the law alone says about those between leaves them open. Where the ends
     /// are far apart, the law knows more.
     pub(crate) fn standing(&self, tiles: u32) -> Standing {
         match self.steps[&tiles] {
@@ -193,7 +193,7 @@ impl Survey {
     }
 }
 
-/// What the repeats of a count say of the gate. Where a guest alone broke it by errors or by demand that was not served, its p99 says
+/// What the repeats of a count say about the gate. Where a guest alone broke it by errors or by demand that was not served, its p99 says
 /// nothing of that.
 fn seen_at(point: &MeasuredPoint) -> Vec<Seen> {
     let seen = seen(point.point, &point.kept);

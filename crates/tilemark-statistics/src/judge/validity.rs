@@ -36,7 +36,7 @@ const CLIENT_CLOCK_MS_MAX: f64 = CLOCK_STEP_MS_MAX;
 const LINE_USED_MAX: f64 = 0.8;
 
 /// Lateness p99 above this part of the typical p99 is our own time reported as the guest's (decision 0016). Typical is the median over
-/// all repeats of the points that are compared: a repeat is never voided by its own result.
+/// all repeats of the points that are compared: a repeat is never discarded by its own result.
 pub const LATENESS_OF_P99_MAX: f64 = 0.1;
 
 /// Lateness p99 below this part of the gate's p99 moves no answer, however fast the guests are: a timer that
@@ -202,7 +202,7 @@ pub fn busy_host(steal: f64, other: f64) -> impl Iterator<Item = String> {
 }
 
 /// Why a load's figures are partly our own; `None` where they are not. `typical_p99_ms` comes from all repeats, so that the fast
-/// ones are not voided and the slow ones kept.
+/// ones are not discarded and the slow ones kept.
 pub(crate) fn saturation(
     load: &LoadFigures,
     gate_p99_ms: f64,

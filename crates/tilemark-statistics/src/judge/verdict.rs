@@ -269,8 +269,8 @@ fn why_no_outcome(sides: &SideComparison) -> Vec<String> {
     of_failures.chain(of_both).chain(of_changes).collect()
 }
 
-/// Only figures that can be trusted accuse or acquit. That a difference cannot be told from none does not forbid to say that a loss
-/// lies within the tolerance.
+/// Only figures that can be trusted accuse or acquit. A loss can be known to lie within the tolerance even where no
+/// difference is found.
 pub(crate) fn exit_verdict(
     verdict: &Verdict,
     sides: Option<&SideComparison>,

@@ -46,7 +46,7 @@ fn the_largest_step_held_with_all_below_it_held_and_the_smallest_that_broke_are_
 }
 
 #[test]
-fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
+fn counts_between_the_two_that_were_not_tried_are_listed_with_the_command() {
     let judged = broken_at(&[1, 4, 8], 8).judged();
     assert_eq!(judged.answer.untried, Some(Counts { from: 5, to: 7 }));
     assert!(
@@ -60,7 +60,7 @@ fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
 }
 
 #[test]
-fn nothing_broke_is_at_least() {
+fn an_answer_is_a_lower_bound_where_nothing_broke() {
     let judged = ladder(&[Kvm], &[1, 2, 8]).judged();
     assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(8), None));
     assert_eq!(judged.answer.limit.resource, LimitResource::Unknown);
@@ -206,7 +206,7 @@ fn right(answered: u64) -> impl Fn(&mut RepeatSummary) {
 }
 
 #[test]
-fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
+fn emulated_guests_work_only_where_their_correct_answers_prove_it() {
     let emulated = || ladder(&[Emulated], &[1]);
     let all = emulated().judged();
     let proof = all.function.unwrap();
@@ -521,7 +521,7 @@ fn one_starved_guest_of_a_load_is_named() {
 }
 
 #[test]
-fn throughput_is_told_against_one_tile_where_that_was_measured() {
+fn throughput_is_compared_with_one_tile_where_that_was_measured() {
     let points = ladder(&[Kvm], &[1, 4]).judged().points;
     assert!((points[1].throughput_vs_one_tile.unwrap() - 4.0).abs() < 1e-9);
     let judged = ladder(&[Kvm], &[2, 4]).judged();
@@ -614,7 +614,7 @@ fn what_varies_has_a_ladder_for_each_value_and_no_single_answer() {
 }
 
 #[test]
-fn messages_are_told_by_the_ends_of_their_curves() {
+fn messages_are_reported_by_the_ends_of_their_curves() {
     let judged = of_scenario(builtin("messaging").unwrap().text, &[1, 2]).judged();
     let said = &judged.sentence;
     assert!(said.starts_with("Carries 200 messages/s of 16 B and 200 of 4096 B at 1 tile. "), "{said}");
@@ -627,7 +627,7 @@ fn messages_are_told_by_the_ends_of_their_curves() {
     let queues = "[vary.queues]\nkey = \"load.messages.messaging.queues\"\nvalues = [1, 2]\n";
     let several = of_scenario(&format!("{}\n{queues}", builtin("messaging").unwrap().text), &[1]).judged();
     assert!(several.sentence.starts_with("No answer: measure"), "{}", several.sentence);
-    // A step of which most repeats were voided is not told.
+    // A step is not reported if most of its repeats were discarded.
     let spoiled = of_scenario(builtin("messaging").unwrap().text, &[1, 2]);
     let said = spoiled
         .at(1, |repeat| repeat.host.processor.steal = if repeat.repeat > 1 { 0.3 } else { 0.0 })

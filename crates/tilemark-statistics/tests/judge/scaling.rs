@@ -61,7 +61,7 @@ fn a_load_at_a_rate_has_no_law_and_the_reason_is_given() {
 }
 
 #[test]
-fn memory_that_two_ways_of_counting_do_not_share_is_told() {
+fn memory_that_two_ways_of_counting_disagree_on_is_noted() {
     let notes = |fell: Option<f64>| {
         let memory =
             MemoryFigures { own_mib: Some(1000.0), available_fell_mib: fell, ..MemoryFigures::default() };
@@ -72,8 +72,8 @@ fn memory_that_two_ways_of_counting_do_not_share_is_told() {
         assert_eq!(notes(close), Vec::<String>::new(), "{close:?}");
     }
     for far in [940.0, 1060.0] {
-        let told = notes(Some(far));
-        assert!(told[0].contains("1000 MiB") && told[0].contains("6.0 % apart"), "{told:?}");
+        let noted = notes(Some(far));
+        assert!(noted[0].contains("1000 MiB") && noted[0].contains("6.0 % apart"), "{noted:?}");
     }
     assert_eq!(
         ladder(&[Kvm], &[1]).judged().points[0].notes,

@@ -109,7 +109,7 @@ fn a_block_that_lost_a_side_is_left_out_whole() {
 }
 
 #[test]
-fn sides_whose_repeats_were_mostly_voided_neither_accuse_nor_acquit() {
+fn sides_whose_repeats_were_mostly_discarded_neither_accuse_nor_acquit() {
     let run = sides(SCENARIO, 20, A, B).on(SideName::B, slower(1.5)).on(SideName::B, |repeat| {
         if repeat.repeat > 8 {
             repeat.host.processor.steal = 0.3;
@@ -121,7 +121,7 @@ fn sides_whose_repeats_were_mostly_voided_neither_accuse_nor_acquit() {
 }
 
 #[test]
-fn a_side_that_lost_every_repeat_is_told_to_find_a_quiet_host_and_not_more_repeats() {
+fn a_side_that_lost_every_repeat_needs_a_quiet_host_and_not_more_repeats() {
     let judged = |other: f64, busy: f64| {
         let run = sides(SCENARIO, 8, A, B).on(SideName::A, |repeat| {
             repeat.host.processor.other = other;
@@ -577,7 +577,7 @@ fn one_side_that_loses_more_repeats_than_chance_takes_leaves_no_answer() {
 }
 
 #[test]
-fn lateness_does_not_void_the_fast_repeats_and_keep_the_slow_ones() {
+fn lateness_does_not_discard_fast_repeats_and_keep_slow_ones() {
     // 1.2 ms late; A answers within 11 to 13 ms, B within 1.2 times that.
     let late = |repeat: &mut RepeatSummary, factor: f64| {
         let p99 = factor * (11.0 + f64::from(repeat.repeat % 5) / 2.0);

@@ -9,7 +9,7 @@ use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::SurgeResult;
 use tilemark_record::summary::{AroundSurge, SurgePart};
 
-/// Others' requests take so many times as long during the surge, and as long as before after it. The repeats scatter.
+/// Requests of the other tiles take so many times as long during the surge, and as before after it. The repeats scatter.
 fn planted(slowdown: f64) -> Run {
     of_scenario(SCENARIO, &[1, 4]).at(4, |repeat| {
         for load in &mut repeat.loads {

@@ -27,7 +27,7 @@ fn incident(kind: IncidentKind) -> impl Fn(&mut RepeatSummary) {
 }
 
 #[test]
-fn a_failure_of_a_guest_breaks_the_point_and_voids_nothing() {
+fn a_failure_of_a_guest_breaks_the_point_and_discards_nothing() {
     type Change = Box<dyn Fn(&mut RepeatSummary)>;
     let cases: [(GateMeasure, Change); 5] = [
         (GateMeasure::GuestEnded, Box::new(incident(IncidentKind::GuestEnded))),
@@ -61,7 +61,7 @@ fn a_failure_of_a_guest_breaks_the_point_and_voids_nothing() {
 }
 
 #[test]
-fn processors_that_slow_for_heat_void_no_repeat() {
+fn processors_that_slow_for_heat_discard_no_repeat() {
     let judged = ladder(&[Kvm], &[1]).at(1, |repeat| repeat.host.throttled = Some(900)).judged();
     assert_eq!((judged.points[0].repeats_kept, judged.points[0].holds), (5, Some(true)));
     assert!(
@@ -156,7 +156,7 @@ fn the_interval_of_the_count_that_holds_lies_within_the_gate_in_every_trusted_an
 }
 
 #[test]
-fn a_count_that_holds_by_a_hair_is_not_trusted_since_runs_differ_by_more() {
+fn a_count_that_holds_just_within_the_gate_is_not_trusted_since_runs_differ_by_more() {
     let judged = p99s(ladder(&[Kvm], &[1, 2, 3]), 2, &[49.0, 49.2, 48.9, 49.1, 49.0]);
     let judged = p99s(judged, 3, &[88.0, 92.0, 90.0, 99.0, 80.0]).judged();
     assert_eq!(judged.answer.holds, Some(2));

@@ -1,4 +1,4 @@
-//! What voids a repeat, and that a voided one enters no figure.
+//! What discards a repeat, and that a discarded one enters no figure.
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::result::VerdictStatus;
@@ -9,7 +9,7 @@ use crate::run::{all_slow, ladder, latency};
 type Disturb = fn(&mut RepeatSummary);
 
 #[test]
-fn each_disturbance_voids_its_repeat_with_its_reason_and_a_little_less_does_not() {
+fn each_disturbance_discards_its_repeat_with_its_reason_and_a_little_less_does_not() {
     let rules: [(&str, Disturb, &str, Disturb); 11] = [
         ("steal", |r| r.host.processor.steal = 0.03, "steal 3.0 %", |r| r.host.processor.steal = 0.019),
         (
@@ -74,7 +74,7 @@ fn incident(guest: Option<&str>) -> Incident {
 }
 
 #[test]
-fn a_voided_repeat_enters_no_figure() {
+fn a_discarded_repeat_enters_no_figure() {
     let clean = ladder(&[Backend::Kvm], &[1]).without(|repeat, _| repeat.repeat == 1).judged();
     let disturbed = ladder(&[Backend::Kvm], &[1]).at(1, |repeat| {
         if repeat.repeat == 1 {
@@ -92,7 +92,7 @@ fn a_voided_repeat_enters_no_figure() {
 }
 
 #[test]
-fn kept_and_voided_together_are_all_that_were_started() {
+fn kept_and_discarded_repeats_are_all_that_were_started() {
     let run = ladder(&[Backend::Kvm], &[1, 2]).first(2, 2, |repeat| repeat.host.processor.steal = 0.5);
     for point in run.judged().points {
         assert_eq!(point.repeats_kept as usize + point.repeats_voided.len(), 5);
@@ -100,7 +100,7 @@ fn kept_and_voided_together_are_all_that_were_started() {
 }
 
 #[test]
-fn reasons_are_told_all_at_once() {
+fn all_reasons_are_given_at_once() {
     let run = ladder(&[Backend::Kvm], &[1]).first(1, 1, |repeat| {
         repeat.host.processor.steal = 0.1;
         repeat.host.clock_step_ms_max = 40.0;
@@ -138,7 +138,7 @@ fn points_of_two_backends_have_each_their_own_figures() {
 }
 
 #[test]
-fn a_few_voided_repeats_leave_the_verdict_trusted_and_most_do_not() {
+fn a_few_discarded_repeats_leave_the_verdict_trusted_and_most_do_not() {
     let disturb: Disturb = |repeat| repeat.host.processor.steal = 0.2;
     for (voided, status) in [
         (0, VerdictStatus::Trusted),
