@@ -75,7 +75,7 @@ fn tests_in(source: &str) -> Vec<&str> {
     tests
 }
 
-/// What a text says of tests that are not there, or that no test run runs.
+/// What a text says about tests that are not there, or that no test run runs.
 pub(crate) fn faults(workspace: &Path, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for line in text.lines() {
@@ -96,7 +96,7 @@ pub(crate) fn faults(workspace: &Path, text: &str) -> Vec<String> {
     faults
 }
 
-/// File and function of each test that a line names between backticks, as `run/src/lock.rs::a_second_run_is_told`.
+/// File and function of each test that a line names between backticks, as `run/src/lock.rs::a_second_run_is_refused`.
 pub(crate) fn tests_named(line: &str) -> impl Iterator<Item = (&str, &str)> {
     quoted(line).filter_map(|quoted| quoted.split_once("::")).filter(|(path, _)| path.ends_with(".rs"))
 }
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn only_tests_between_backticks_are_read() {
-        let line = "| it is so | `run/src/lock.rs::is_told`, `run/a.rs::b`; see c.rs::d, `x` |";
+        let line = "| it is so | `run/src/lock.rs::is_refused`, `run/a.rs::b`; see c.rs::d, `x` |";
         assert_eq!(
             tests_named(line).collect::<Vec<_>>(),
-            [("run/src/lock.rs", "is_told"), ("run/a.rs", "b")]
+            [("run/src/lock.rs", "is_refused"), ("run/a.rs", "b")]
         );
         assert_eq!(tests_named("A test is named `crate/path::name`.").count(), 0);
     }
@@ -177,8 +177,8 @@ mod tests {
         let is_there = |path, name| found(&workspace(), path, name) == Found::Test;
         assert!(is_there("xtask/src/promises.rs", "a_test_that_is_not_there_is_found_out"));
         assert!(is_there("tilemark/tests/store.rs", "a_mariadb_store_is_filled_loaded_and_audited"));
-        assert!(is_there("run/src/job/lock.rs", "a_second_run_is_told_the_name_of_the_first"));
-        assert!(!is_there("run/src/job/lock.rs", "a_second_run_is_told_the_name_of_the"));
+        assert!(is_there("run/src/job/lock.rs", "a_second_run_is_refused_with_the_name_of_the_first"));
+        assert!(!is_there("run/src/job/lock.rs", "a_second_run_is_refused_with_the_name_of_the"));
         assert!(!is_there("run/src/no.rs", "check"));
     }
 

@@ -99,7 +99,7 @@ impl Failure {
     }
 }
 
-/// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.
+/// A record that cannot be written is the host's shortage; one that cannot be read is bad input.
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
         let code = match &error {

@@ -55,7 +55,7 @@ use tilemark_units::{Bytes, Span};
 /// One act of a load process.
 pub(crate) enum Act {
     /// It reports this.
-    Tell(LoadEvent),
+    Report(LoadEvent),
     /// This happens meanwhile, somewhere in the world.
     Meanwhile(Box<dyn Fn() + Send>),
     /// It says nothing more until it is ended.
@@ -524,7 +524,7 @@ impl LoadProcess for FakeLoad {
     fn next(&mut self, _: Duration) -> Result<Option<LoadEvent>, Failure> {
         loop {
             match self.acts.pop_front().expect("a script ends with Done, Failed, Hang or Die") {
-                Act::Tell(event) => return Ok(Some(event)),
+                Act::Report(event) => return Ok(Some(event)),
                 Act::Meanwhile(happens) => happens(),
                 Act::Die => return Err(unusable()),
                 Act::Hang => {
@@ -553,7 +553,7 @@ pub(crate) const REQUESTS: u64 = 2500;
 /// Its first act: all connections are made.
 pub(crate) fn started() -> Act {
     let sender = LoadSender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
-    Act::Tell(LoadEvent::Started(sender))
+    Act::Report(LoadEvent::Started(sender))
 }
 
 /// A load whose every request is answered after so many milliseconds.
@@ -565,11 +565,11 @@ pub(crate) fn answered(job: &LoadJob, latency_ms: u64) -> Vec<Act> {
         acts.extend(job.streams.iter().map(|stream| {
             let latency = encoded(latency_ms * 1_000_000);
             let lateness = encoded(10_000);
-            Act::Tell(LoadEvent::Second(StreamSecond { id: stream.id, second, counts, latency, lateness }))
+            Act::Report(LoadEvent::Second(StreamSecond { id: stream.id, second, counts, latency, lateness }))
         }));
-        acts.push(Act::Tell(LoadEvent::busy(second, 0.3)));
+        acts.push(Act::Report(LoadEvent::busy(second, 0.3)));
     }
-    acts.push(Act::Tell(LoadEvent::Done(
+    acts.push(Act::Report(LoadEvent::Done(
         job.streams.iter().map(|stream| total(stream.id, seconds)).collect(),
     )));
     acts
@@ -728,15 +728,15 @@ fn session(
 ) -> Ran {
     let (ours, its) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
-        let (mut messages, mut notes, mut told) = (Messages::of(its), Vec::new(), Vec::new());
+        let (mut messages, mut notes, mut reported) = (Messages::of(its), Vec::new(), Vec::new());
         while let Some(message) = messages.receive().unwrap() {
             match message {
                 FromEngine::Note(text) => notes.push(text),
-                FromEngine::Progress(progress) => told.push(progress),
+                FromEngine::Progress(progress) => reported.push(progress),
                 FromEngine::Done(_) | FromEngine::Failed(_) => {}
             }
         }
-        (notes, told)
+        (notes, reported)
     });
     let link = CommandLink::to(ours);
     let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();

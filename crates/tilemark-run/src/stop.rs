@@ -15,7 +15,7 @@ pub fn count_interrupts() {
     let _ = ctrlc::set_handler(|| {
         INTERRUPTS.fetch_add(1, Ordering::Relaxed);
     });
-    // A terminal that is closed is no wish to end: the shell passes its signal on besides, and two would end everything at once. What is
+    // A closed terminal does not ask for the end: the shell passes its signal on too, and two would end everything at once. What is
     // measured is in the record. Where it is refused, it counts as Ctrl-C.
     let _ = survive_hangup();
 }

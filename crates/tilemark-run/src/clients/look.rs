@@ -1,4 +1,4 @@
-//! What `doctor --site` and `plan --site` say of clients: reached or not, its clock, the way there, its processors and line.
+//! What `doctor --site` and `plan --site` say about clients: reached or not, its clock, the way there, its processors and line.
 
 use super::{Brought, ClientLine, ClientLost};
 use crate::{

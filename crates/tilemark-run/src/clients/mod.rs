@@ -4,7 +4,7 @@
 //! site file -> carrier (ssh, srun, a command): a shell there -> the agent, through the stream -> the protocol of a load process
 //! ```
 //! `bring.rs` is the shell's part, `line.rs` one client's stream with its signs of life, `reach.rs` all clients of a run, and
-//! `look.rs` what `doctor --site` and `plan --site` say of them. What they do in one repeat is in `pass/client_repeat.rs`.
+//! `look.rs` what `doctor --site` and `plan --site` say about them. What they do in one repeat is in `pass/client_repeat.rs`.
 
 mod bring;
 mod line;

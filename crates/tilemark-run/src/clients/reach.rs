@@ -119,8 +119,8 @@ impl Clients {
         self.slots.borrow_mut()[place as usize].line.take()
     }
 
-    /// Gives it back.
-    pub(crate) fn give_back(&self, place: u32, line: ClientLine) {
+    /// Returns it.
+    pub(crate) fn put_back(&self, place: u32, line: ClientLine) {
         self.slots.borrow_mut()[place as usize].line = Some(line);
     }
 

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_one_password_that_its_debug_form_does_not_tell() {
+    fn a_run_has_one_password_that_its_debug_form_hides() {
         let made = of_this_run();
         assert_eq!(made, of_this_run());
         assert_eq!(made.password.len(), 2 * PASSWORD_BYTES);

@@ -352,7 +352,7 @@ mod tests {
     const SMALL: u64 = 0;
 
     #[test]
-    fn what_killed_runs_left_in_the_store_goes_and_whole_templates_stay() {
+    fn remains_of_killed_runs_in_the_store_are_removed_and_whole_templates_stay() {
         if !rustix::process::geteuid().is_root() {
             return crate::test_needs::skipped("mounting a disk store needs root");
         }

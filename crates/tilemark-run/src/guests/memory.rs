@@ -6,7 +6,7 @@ use tilemark_plan::plan;
 use tilemark_record::summary::MemoryFigures;
 use tilemark_units::Bytes;
 
-/// What guests that run take now, by what `pss` says of each of their processes; nothing where one cannot be read.
+/// What guests that run take now, by what `pss` says about each of their processes; nothing where one cannot be read.
 pub(crate) fn of_guests(
     backend: &dyn Backend,
     guests: &[ReadyGuest],
@@ -66,13 +66,13 @@ mod tests {
         let guests = [vec![of(90, Some(30)), of(10, Some(0))], vec![of(60, Some(20))]];
         let found = figures(&guests).unwrap();
         assert_eq!((found.pss_mib_per_guest, found.pss_mib_max, found.own_mib), (80.0, 100.0, Some(110.0)));
-        // A kernel that does not tell them apart leaves it unknown.
+        // A kernel that does not count them apart leaves it unknown.
         assert_eq!(figures(&[vec![of(90, None)]]).unwrap().own_mib, None);
         assert_eq!(figures(&[]), None);
     }
 
     #[test]
-    fn twins_are_not_held_against_what_is_available() {
+    fn memory_of_twins_is_not_compared_with_what_is_available() {
         let (before, after) = (Some(Bytes::from_gib(3)), Some(Bytes::from_gib(2)));
         let fell =
             |backend| beside_available(MemoryFigures::default(), backend, before, after).available_fell_mib;

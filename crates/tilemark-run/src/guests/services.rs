@@ -140,7 +140,7 @@ tiles = [1]
 "#;
 
     #[test]
-    fn a_broker_that_others_wrote_can_say_itself_that_it_was_too_slow_and_has_longer_where_it_is_emulated() {
+    fn a_third_party_broker_can_report_that_it_was_too_slow_and_has_longer_where_it_is_emulated() {
         let waits = [Backend::Native, Backend::Emulated].map(|backend| {
             let plan = plan_of(BROKER, &Request { backends: vec![backend], ..ladder() });
             let point = &plan.points[0];

@@ -198,7 +198,7 @@ fn start_all(
     Ok(Some(ServedGuests { ready, guests: guests.into_iter().map(one).collect() }))
 }
 
-/// How long the others will take if they become ready as those did that are; nothing while that are too few to tell, since
+/// How long the others will take if they become ready as fast as the first ones; nothing while those are too few, since
 /// several start at once.
 fn left_of_starts(elapsed: Duration, are_ready: usize, all: usize) -> Option<Duration> {
     const SHOWN_FROM: f64 = 0.1;
@@ -586,9 +586,9 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_that_of_the_guests_to_come_and_told_when_a_tenth_is_ready() {
+    fn the_time_left_is_known_once_a_tenth_of_the_guests_is_ready() {
         let left = |are_ready| left_of_starts(Duration::from_secs(30), are_ready, 256);
-        assert_eq!(left(25), None, "several start at once, so that the first few tell nothing");
+        assert_eq!(left(25), None, "several start at once, so that the first few show nothing");
         assert_eq!(left(64), Some(Duration::from_secs(90)));
         assert_eq!(left(256), Some(Duration::ZERO));
         assert_eq!(left_of_starts(Duration::from_secs(4), 1, 2), Some(Duration::from_secs(4)));

@@ -94,7 +94,7 @@ struct BuildProgress<'a> {
 }
 
 impl BuildProgress<'_> {
-    fn tell(&self) {
+    fn report(&self) {
         let seconds_done = self.began.elapsed().as_secs_f64();
         let seconds_expected = BUILD_SECONDS.max(seconds_done);
         self.link.progress(Progress {
@@ -109,14 +109,14 @@ impl BuildProgress<'_> {
 impl tilemark_image::Progress for BuildProgress<'_> {
     fn step(&mut self, step: Step) {
         self.step = step.to_string();
-        self.tell();
+        self.report();
     }
 
     fn line(&mut self, _: &str) {
         // A tool prints hundreds of lines; twice a second is enough to see that it lives.
         if self.last.is_none_or(|last| last.elapsed() > Duration::from_millis(500)) {
             self.last = Some(Instant::now());
-            self.tell();
+            self.report();
         }
     }
 }

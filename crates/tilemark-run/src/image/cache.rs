@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_go_when_asked_for_and_nothing_else_does() {
+    fn disks_are_removed_on_request_and_nothing_else_is() {
         let home = tempfile::tempdir().unwrap();
         let places = places(home.path());
         assert_eq!(remove(&places, &Unwanted { disks: false, ..ALL }).unwrap(), []);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_while_a_run_or_guests_are_under_way() {
+    fn nothing_is_removed_while_a_run_or_guests_are_under_way() {
         let home = tempfile::tempdir().unwrap();
         let places = places(home.path());
         let run = lock::take(&places.state, "a-run", WhenBusy::Stop).unwrap();

@@ -42,7 +42,7 @@ pub(crate) struct FinishedJob {
 /// Does a job in an engine of its own, and reads back whether the host was restored.
 ///
 /// # Errors
-/// The job's own failure. Where something of it is left besides, that is the failure, and the job's own is its cause.
+/// The job's own failure. Where something of it is also left behind, that is the failure, and the job's own is its cause.
 pub(crate) fn do_job(
     job: Job,
     state: &StateFolder,

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_is_told_the_name_of_the_first() {
+    fn a_second_run_is_refused_with_the_name_of_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let first = take(folder.path(), "first", WhenBusy::Stop).unwrap();
         let failure = held(take(folder.path(), "second", WhenBusy::Stop));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_in_another_home_is_told_the_name_and_the_home_of_the_first() {
+    fn a_second_run_in_another_home_is_refused_with_name_and_home_of_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
         let first = take_both(&one, &host, "first", WhenBusy::Stop).unwrap();

@@ -31,7 +31,7 @@ pub(crate) enum ToEngine {
 pub(crate) enum FromEngine {
     /// How far it is.
     Progress(Progress),
-    /// Something worth telling, once.
+    /// Something to print, once.
     Note(String),
     /// It is done.
     Done(Box<JobDone>),

@@ -112,7 +112,7 @@ pub(crate) fn is_disturbed_by_others(plan: &Plan) -> bool {
     plan.points.iter().any(|point| !plan.host.emulates(point.backend))
 }
 
-/// What to say of a host that is loud before a run begins.
+/// What to say about a host that is loud before a run begins.
 pub(crate) fn warning(others: &Others) -> Option<String> {
     let loud = others.loud()?;
     Some(format!(

@@ -186,7 +186,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
     #[test]
-    fn a_folder_whose_keeper_is_dead_goes_and_one_whose_keeper_lives_stays() {
+    fn a_folder_whose_keeper_is_dead_is_removed_and_one_whose_keeper_lives_stays() {
         if !rustix::process::geteuid().is_root() {
             return crate::test_needs::skipped("recover needs root");
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_others_wrote_or_could_write_is_refused_by_name_and_nothing_is_done() {
+    fn a_journal_that_another_user_wrote_or_could_write_is_refused_by_name_and_nothing_is_done() {
         if !rustix::process::geteuid().is_root() {
             return crate::test_needs::skipped("recover needs root");
         }

@@ -286,7 +286,7 @@ repeats = 3
             assert!(failure.message.contains(part), "{failure:?}");
         }
         disks_suffice(&all, &on(|_| 0, 15)).unwrap();
-        // What the system does not tell is not held against anybody.
+        // What the system does not report refuses nothing.
         disks_suffice(&all, &|_| None).unwrap();
     }
 

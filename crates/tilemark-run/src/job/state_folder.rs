@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_being_made_is_nobodys_and_one_half_made_is_found_when_its_maker_is_dead() {
+    fn a_folder_being_made_is_left_alone_and_a_half_made_one_is_found_when_its_maker_is_dead() {
         let states = tempfile::tempdir().unwrap();
         let state = StateFolder::at(&states.path().join("guests-1"));
         let maker = Keeper::of(std::process::id()).unwrap();

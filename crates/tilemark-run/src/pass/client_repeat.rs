@@ -81,7 +81,7 @@ impl Clients {
             }
             // The others keep their lines for the next attempt.
             let Some((place, why)) = lost else { return Ok(repeat) };
-            repeat.give_back_all();
+            repeat.put_all_back();
             self.note_loss(place, &why.0);
         }
     }
@@ -230,12 +230,12 @@ impl RepeatClients<'_> {
                     reports.forget_client(member.place, point, &of_client.tiles);
                     of_client.lost = member.unreached;
                     incidents.extend(of_client.lost.iter().map(|what| unproven(what.clone())));
-                    self.clients.give_back(member.place, member.line);
+                    self.clients.put_back(member.place, member.line);
                 }
                 Ok(()) if !known.contains(&member.place) => {
                     of_client.busy = reports.client_busy(member.place);
                     of_client.loads = reports.loads_of_client(point, &of_client.tiles)?;
-                    self.clients.give_back(member.place, member.line);
+                    self.clients.put_back(member.place, member.line);
                 }
                 // Its load did not end as it should: a fresh agent begins the next one.
                 Ok(()) => {
@@ -261,9 +261,9 @@ impl RepeatClients<'_> {
         Ok((figures, incidents))
     }
 
-    fn give_back_all(&mut self) {
+    fn put_all_back(&mut self) {
         for member in std::mem::take(&mut self.members) {
-            self.clients.give_back(member.place, member.line);
+            self.clients.put_back(member.place, member.line);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a guest says of its disks, held against what the host counted on them each second. A guest whose clock
+//! What a guest says about its disks, held against what the host counted on them each second. A guest whose clock
 //! runs wrong, or whose requests never reach its disk, says more than was done.
 
 use crate::pass::load_figures::LoadReports;

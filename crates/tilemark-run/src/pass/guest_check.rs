@@ -148,6 +148,6 @@ mod tests {
         assert!((0.009..0.011).contains(&faster), "{faster}");
         let slower = after_ten_seconds(9_900).unwrap();
         assert!((-0.011..-0.009).contains(&slower), "{slower}");
-        assert_eq!(after_ten_seconds(0), Some(-1.0), "it stands still");
+        assert_eq!(after_ten_seconds(0), Some(-1.0), "it does not advance");
     }
 }

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_its_process_group_and_what_ignores_signals_is_gone_with_the_repeat() {
+    fn processes_that_left_their_group_or_ignore_signals_end_with_the_repeat() {
         let before = "setsid sh -c 'echo $$ > $TILEMARK_REPEAT_FOLDER/away; exec sleep 1000' & exit 3";
         let after = "trap '' INT TERM; echo last words; (sleep 1000 & echo $! > $TILEMARK_REPEAT_FOLDER/behind); exit 4";
         let Some(bench) = Bench::new("left", before, after) else { return };
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_where_nothing_is_measured_and_a_host_without_groups_is_refused() {
+    fn no_hook_runs_where_nothing_is_measured_and_a_host_without_groups_is_refused() {
         let Some(bench) = Bench::new("none", "touch $TILEMARK_REPEAT_FOLDER/ran", "true") else { return };
         let plan = plan_of(TILE, &ladder());
         let pass = Pass { block: 1, point: 0, repeat: 1 };

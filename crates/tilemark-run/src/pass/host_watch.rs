@@ -71,7 +71,7 @@ impl Watch for LiveWatch {
         }
         // Before the sampler: it opens some files for each of hundreds of guests.
         reading();
-        // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
+        // Without telemetry there is nothing to say about the host; the summary then has no seconds, which the
         // judge turns into "cannot tell".
         let Ok(mut sampler) = Sampler::new(&watched()) else { return read };
         let census_first = quiet::census();
@@ -252,8 +252,8 @@ fn busy_of(read: &Second, threads: &[u32]) -> Option<f64> {
     mean(read.threads.iter().filter(|thread| threads.contains(&thread.id)).map(|thread| thread.busy))
 }
 
-/// Over the seconds of which it is known, each by its length: a server whose threads come and go can be told of many
-/// seconds and never of the whole.
+/// Over the seconds of which it is known, each by its length: a server whose threads come and go is known in many
+/// seconds and never over the whole time.
 fn weighted_mean(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
     let known = seconds.iter().filter_map(|read| Some((of(read)?, read.seconds)));
     let (sum, length) =
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_that_is_over_within_its_first_second_is_told_by_one_reading() {
+    fn a_measurement_that_ends_within_its_first_second_has_one_reading() {
         let (going_on, over) = mpsc::channel::<()>();
         let going_on = std::cell::RefCell::new(Some(going_on));
         let times = Times { start: Instant::now(), seconds: 3600 };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_too_busy_to_be_read_in_time_is_told_as_a_whole() {
+    fn a_host_too_busy_to_be_read_in_time_has_figures_of_the_whole_time() {
         let with = |seconds, other| {
             let quiet = quiet_second();
             let split = quiet.processor.map(|split| ProcessorSplit { other, ..split });
@@ -336,8 +336,8 @@ mod tests {
     fn power_is_the_mean_of_the_seconds_by_their_length() {
         let with = |seconds, power_w| Second { seconds, power_w, ..quiet_second() };
         let seconds = vec![with(1.0, Some(100.0)), with(3.0, Some(60.0)), with(1.0, None)];
-        let told: Vec<_> = rows(0, 1, &seconds).iter().map(|row| row.power_w).collect();
-        assert_eq!(told, [Some(100.0), Some(60.0), None]);
+        let power: Vec<_> = rows(0, 1, &seconds).iter().map(|row| row.power_w).collect();
+        assert_eq!(power, [Some(100.0), Some(60.0), None]);
         let whole = Some(Box::new(with(5.0, Some(1.0))));
         assert_eq!(
             figures(&HostRead { seconds, whole, ..HostRead::default() }, 1 << 30, &[]).power_w,
@@ -371,9 +371,9 @@ mod tests {
             ..quiet_second()
         };
         let rows: Vec<GuestRow> = guest_rows(&point, 2, &[read.clone(), read]).collect();
-        let told: Vec<_> = rows.iter().map(|row| (row.second, &*row.guest, row.network_bytes)).collect();
+        let found: Vec<_> = rows.iter().map(|row| (row.second, &*row.guest, row.network_bytes)).collect();
         let of = |second| [(second, "tile-001-web", Some(120)), (second, "tile-001-idle", Some(11))];
-        assert_eq!(told, [of(0), of(1)].concat());
+        assert_eq!(found, [of(0), of(1)].concat());
         assert_eq!((rows[0].point, rows[0].repeat), (point.index, 2));
         // Half a thread for one and a half seconds.
         assert_eq!((rows[0].processor_s, rows[0].run_queue_wait_fraction), (Some(0.75), Some(0.125)));

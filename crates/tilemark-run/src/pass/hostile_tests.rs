@@ -123,7 +123,7 @@ fn dripped(pieces: impl Iterator<Item = Vec<u8>>) -> Pieces {
     pieces.map(|piece| (Duration::from_millis(200), piece)).collect()
 }
 
-/// Each form, and a part of what the record says of it.
+/// Each form, and a part of what the record says about it.
 fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
     let bomb = with_latency(packed(3, 50 << 20, &vec![0; 50 << 20]));
     let counts = |counts| event(LoadEvent::Second(StreamSecond { counts, ..second(0) }));

@@ -29,7 +29,7 @@ fn afterwards_inside(point: &Point) -> Duration {
     }
 }
 
-/// From the beginning of a load to its last answers, besides what the backend allows for them anyway.
+/// From the beginning of a load to its last answers, without what the backend allows for them anyway.
 fn planned(point: &Point) -> Duration {
     let longer = point.drain() - point.backend.costs().drain;
     point.measure.warmup.get() + point.measure.length.get() + longer
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_load_with_slow_limits_waits_as_much_longer_as_the_load_does() {
+    fn the_host_waits_as_much_longer_for_a_load_with_slow_limits_as_the_load_takes() {
         let [quick, slow] = ["50ms", "20s"].map(|limit| {
             let settings = [("gate.p99".to_owned(), limit.to_owned())].into();
             let plan = plan_of(TILE_WITH_CLIENT, &Request { settings, ..ladder() });

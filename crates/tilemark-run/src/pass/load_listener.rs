@@ -45,7 +45,7 @@ pub(crate) struct LoadListener {
     source: LoadSource,
     /// Where it runs, in words, if that is not in the load process.
     place: Option<String>,
-    /// What it says of the repeat when what it reports does not count.
+    /// What it says about the repeat when what it reports does not count.
     refused: IncidentKind,
     begins: Receiver<Instant>,
     sender: Sender<LoadMessage>,

@@ -234,7 +234,7 @@ mod tests {
         let web = |connections| memory_limit(&job(Work::Web(WebParameters::default()), connections)).unwrap();
         assert!(web(1) >= Bytes::from_gib(2) && web(1000) > web(1));
         assert_eq!(memory_limit(&job(Work::Command(CommandParameters::default()), 1)), None);
-        // A thread for each publisher, subscriber and client, whatever the load says of connections.
+        // A thread for each publisher, subscriber and client, whatever the load says about connections.
         let size = Bytes::from_mib(16);
         let messaging = MessagingParameters {
             size,

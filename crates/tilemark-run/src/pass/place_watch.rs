@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_in_no_place_is_nowhere_else() {
+    fn a_guest_without_a_place_is_never_reported_elsewhere() {
         let plan = GuestPlan { place: None, ..placed() };
         let found = compared(plan::Backend::Native, &plan, &[thread("a", &[0], 0)], [(0, 9)].into(), None);
         assert_eq!((found.is_planned, found.threads_elsewhere, found.memory_bytes_elsewhere), (false, 0, 0));

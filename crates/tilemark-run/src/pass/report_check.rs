@@ -257,7 +257,7 @@ impl StreamSoFar {
 
     /// Totals are those of the seconds. What was answered around the first and the last of them may be in one of the two only.
     fn check_answers(&self, total: u64) -> Result<(), RefusedReport> {
-        let most = self.answers.saturating_add(self.answers_of_a_second).saturating_add(ANSWERS_BESIDES);
+        let most = self.answers.saturating_add(self.answers_of_a_second).saturating_add(ANSWERS_AT_ENDS);
         if total <= most {
             Ok(())
         } else {
@@ -289,7 +289,7 @@ impl StreamSoFar {
 }
 
 /// Answers under way at the ends of a measurement, where its seconds have none.
-const ANSWERS_BESIDES: u64 = 1_000;
+const ANSWERS_AT_ENDS: u64 = 1_000;
 
 /// What a guest measured lasted as long as was planned: a shorter time would make its rate higher. Tools begin and end up to a second
 /// off, and a full disk ends some seconds late.

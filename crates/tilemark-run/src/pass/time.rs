@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_pass_is_left_however_long_the_pass_takes() {
+    fn the_time_left_after_a_pass_does_not_depend_on_how_long_it_takes() {
         let known = TimeLeft { pass: seconds(10), after: seconds(60), ..TimeLeft::default() };
         assert_eq!(left(known, 100, 1.0), (70.0, None));
         assert_eq!(left(known, 104, 1.0), (66.0, None));

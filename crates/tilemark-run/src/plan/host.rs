@@ -104,7 +104,7 @@ pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
 pub struct Demonstration {
     /// What is measured.
     pub backend: Backend,
-    /// What is shown besides.
+    /// What is shown too.
     pub demonstrate: Option<Backend>,
     /// Why guests are not measured, where they are not.
     pub why_not_kvm: Option<String>,
@@ -138,7 +138,7 @@ mod tests {
     use tilemark_sys::kvm::ProbeError;
 
     #[test]
-    fn a_user_without_the_right_to_kvm_is_sent_to_root_and_not_away_from_this_host() {
+    fn a_user_without_access_to_kvm_is_advised_to_use_root_and_not_another_host() {
         let found = |errno: rustix::io::Errno| judge(&Err(ProbeError::Open(errno.into())));
         let refused = found(rustix::io::Errno::ACCESS);
         assert!(is_refused_to_this_user(&refused), "{}", refused.reason);

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_held_to_be_restored_is_no_part_of_what_is_set() {
+    fn values_held_only_for_restoring_are_not_among_those_that_are_set() {
         let (_folder, root) = host();
         let parts = planned(&root, "block.vda.scheduler", "mq-deadline").parts;
         assert_eq!(parts.len(), 1, "{parts:?}");

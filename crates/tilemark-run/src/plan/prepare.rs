@@ -91,7 +91,7 @@ pub struct Prepared {
     pub facts: HostFacts,
     /// The image of its guests.
     pub image: ImageAsked,
-    /// The scenario's text, as it was read.
+    /// The scenario's text.
     pub scenario_text: String,
     /// What of the host is used because the scenario's file names it, and no flag does.
     pub named_by_file: Vec<HostUse>,
@@ -141,7 +141,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario)?;
     let mut settings = asked.settings.clone();
-    // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
+    // Mistakes are reported before the host is looked at, which may take seconds and may be refused.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())?;
     let site = site_of(asked, &scenario)?;
@@ -348,13 +348,13 @@ fn enough_for_a_search(plan: &Plan, within: Span, left: Span) -> Result<(), Fail
     if needed <= left {
         return Ok(());
     }
-    let besides = within.get().saturating_sub(left.get());
+    let others = within.get().saturating_sub(left.get());
     Err(Failure::new(
         FailureCode::BadInput,
         format!("`--within {within}` ends before one repeat of {}", counted(first.tiles, "tile")),
         format!(
             "it needs about {}, and an answer needs many: give it longer",
-            Span::new(needed.get() + besides).rounded()
+            Span::new(needed.get() + others).rounded()
         ),
     ))
 }

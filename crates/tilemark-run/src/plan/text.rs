@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_says_that_voided_repeats_may_be_asked_again_and_only_where_they_may() {
+    fn the_time_says_that_discarded_repeats_may_be_retried_and_only_where_they_may() {
         let says = |request: &Request| time(&plan_of(TILE, request)).contains("at most twice that");
         assert!(says(&ladder()));
         assert!(!says(&search(None)));

@@ -196,7 +196,7 @@ pub(super) fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
     all.into_iter().flatten().collect()
 }
 
-/// What `--exit-verdict` says of the two sides of one run.
+/// What `--exit-verdict` says about the two sides of one run.
 pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: Tolerance) -> Result<u8, Failure> {
     let report = report_of(record)?;
     let judged = tilemark_statistics::judge::judge(&report.plan, &report.repeats);
@@ -276,14 +276,14 @@ mod tests {
             .into(),
             ..Provenance::default()
         };
-        let told = |a, b| -> Vec<(String, String, String)> {
+        let differing = |a, b| -> Vec<(String, String, String)> {
             made_with(&a, &b).into_iter().map(|found| (found.key, found.a, found.b)).collect()
         };
-        assert_eq!(told(made("7.2", "1234567890abcdef"), made("7.2", "1234567890abcdef")), []);
-        let rebuilt = told(made("7.2", "1234567890abcdef"), made("7.2", "ffff"));
+        assert_eq!(differing(made("7.2", "1234567890abcdef"), made("7.2", "1234567890abcdef")), []);
+        let rebuilt = differing(made("7.2", "1234567890abcdef"), made("7.2", "ffff"));
         let (a, b) = ("7.2 (SHA-256 1234567890ab)".to_owned(), "7.2 (SHA-256 ffff)".to_owned());
         assert_eq!(rebuilt, [("qemu".to_owned(), a, b)]);
         let native = Provenance { qemu: None, ..made("", "") };
-        assert_eq!(told(native.clone(), Provenance { image: Some("x".to_owned()), ..native })[0].2, "x");
+        assert_eq!(differing(native.clone(), Provenance { image: Some("x".to_owned()), ..native })[0].2, "x");
     }
 }

@@ -218,7 +218,7 @@ impl EarlierRecord {
         }
     }
 
-    /// What the engine said of this session, with doubts of earlier ones that their repeats do not show.
+    /// What the engine said about this session, with doubts of earlier ones that their repeats do not show.
     ///
     /// # Errors
     /// When the record cannot be read.

@@ -22,7 +22,7 @@ pub(crate) fn measure(host: &HostSummary, listener: &mut dyn Listener) -> Result
     if length.is_zero() {
         return Ok(None);
     }
-    // Without telemetry there is nothing to say of power either.
+    // Without telemetry there is nothing to say about power either.
     let Ok(sampler) = Sampler::new(&[]) else { return Ok(None) };
     power_over(sampler, || wait_idle(length, listener))
 }

@@ -27,9 +27,9 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
 }
 
-/// What became of the settings that paid.
+/// What was done with the settings that paid.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeepOutcome {
     /// In words, with what to do.
     pub said: String,
     /// Why they could not be applied.
@@ -43,21 +43,21 @@ pub type Apply<'a> = &'a dyn Fn(&str, &Consent) -> Result<Done, Failure>;
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn keep(result: &RunResult, path: &Path, apply: Apply<'_>) -> Result<Kept, Failure> {
+pub fn keep(result: &RunResult, path: &Path, apply: Apply<'_>) -> Result<KeepOutcome, Failure> {
     let Some(found) = &result.screening else {
-        return Ok(Kept { said: not_written(path, &[]), failed: None });
+        return Ok(KeepOutcome { said: not_written(path, &[]), failed: None });
     };
     let (profile, of_runs) = profile(found, &result.run, &result.scenario);
     if profile.settings.is_empty() {
-        return Ok(Kept { said: not_written(path, &of_runs), failed: None });
+        return Ok(KeepOutcome { said: not_written(path, &of_runs), failed: None });
     }
     draw_to(path, &profile.to_toml())?;
     let apply: Option<Apply<'_>> = not_restored(result).is_none().then_some(apply);
     Ok(applied(&profile, &of_runs, path, apply))
 }
 
-/// Applies what was written, unless the run has left this host otherwise than it was.
-fn applied(profile: &Profile, of_runs: &[String], path: &Path, apply: Option<Apply<'_>>) -> Kept {
+/// Applies what was written, unless the run could not restore this host.
+fn applied(profile: &Profile, of_runs: &[String], path: &Path, apply: Option<Apply<'_>>) -> KeepOutcome {
     let consent = Consent { yes: true, allow: dangerous(profile) };
     let (what, failed) = match apply.map(|apply| apply(&word(path), &consent)) {
         None => ("not applied, since this host was not restored", None),
@@ -71,7 +71,7 @@ fn applied(profile: &Profile, of_runs: &[String], path: &Path, apply: Option<App
         command(profile, path),
         note_of(of_runs)
     );
-    Kept { said, failed }
+    KeepOutcome { said, failed }
 }
 
 fn not_written(path: &Path, of_runs: &[String]) -> String {

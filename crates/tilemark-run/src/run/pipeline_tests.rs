@@ -122,7 +122,7 @@ fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
 fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
     let world = FakeWorld::new(|job, pass| {
         let mut acts = answered(job, 5);
-        if let (0, Some(Act::Tell(LoadEvent::Done(totals)))) = (pass, acts.last_mut()) {
+        if let (0, Some(Act::Report(LoadEvent::Done(totals)))) = (pass, acts.last_mut()) {
             totals[0].findings =
                 vec![Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 3".to_owned() }];
             totals[0].completed_in_time -= 500;
@@ -229,7 +229,7 @@ fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
 }
 
 #[test]
-fn a_guest_that_does_not_end_is_told_and_the_others_end() {
+fn a_guest_that_does_not_end_is_named_and_the_others_end() {
     let stays = FakeBackend::new(Backend::Native).where_guest("tile-001-web", Fault::Stays);
     let world = native(stays);
     let ran = run(&plan(), &world, &no_stop());
@@ -275,11 +275,11 @@ fn second_pass(acts: impl Fn() -> Vec<Act> + Send + Sync + 'static) -> FakeWorld
 }
 
 #[test]
-fn a_load_that_fails_midway_is_told_at_once_with_its_own_remedy() {
+fn a_load_that_fails_midway_is_reported_at_once_with_its_own_remedy() {
     let mut world = FakeWorld::new(|job, _| {
         let mut acts = answered(job, 5);
         acts.truncate(2);
-        acts.push(Act::Tell(LoadEvent::Failed {
+        acts.push(Act::Report(LoadEvent::Failed {
             message: "no sockets left".into(),
             remedy: "raise the limit".into(),
         }));
@@ -295,7 +295,7 @@ fn a_load_that_fails_midway_is_told_at_once_with_its_own_remedy() {
 }
 
 #[test]
-fn a_load_that_dies_before_or_after_its_start_is_told() {
+fn a_load_that_dies_before_or_after_its_start_is_reported() {
     for acts in [|| vec![Act::Die], || vec![started(), Act::Die]] {
         let world = second_pass(acts);
         let ran = run(&plan(), &world, &no_stop());
@@ -309,7 +309,7 @@ fn a_histogram_that_cannot_be_read_costs_its_repeat() {
     let world = second_pass(|| {
         let counts = Counts { offered: 1, completed: 1, ..Counts::default() };
         let second = StreamSecond { id: 0, second: 0, counts, latency: vec![1, 2, 3], lateness: Vec::new() };
-        vec![started(), Act::Tell(LoadEvent::Second(second)), Act::Tell(LoadEvent::Done(Vec::new()))]
+        vec![started(), Act::Report(LoadEvent::Second(second)), Act::Report(LoadEvent::Done(Vec::new()))]
     });
     let mut world = world;
     world.watch.watching = Watching::Quiet;
@@ -405,7 +405,7 @@ fn a_guest_that_dies_when_its_load_begins_breaks_its_point_and_not_the_run() {
 }
 
 #[test]
-fn no_load_begins_before_the_last_one_stands() {
+fn no_load_begins_before_all_are_ready() {
     let guests = Guests::of(FakeBackend::new(Backend::Native));
     // Reported afterwards: who waits for a load whose thread has panicked waits for ever.
     let (prepared, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -416,7 +416,7 @@ fn no_load_begins_before_the_last_one_stands() {
             let (fake, prepared, begun) =
                 (Arc::clone(&guests.fake), Arc::clone(&prepared), Arc::clone(&begun));
             let is_asked = move |wanted: fn(&Asked) -> bool| fake.requests().iter().any(wanted);
-            let inside_stands_and_waits = move || {
+            let inside_is_ready_and_waits = move || {
                 let is_prepared = || is_asked(|asked| matches!(asked.request, AgentRequest::PrepareLoad(_)));
                 let until = Instant::now() + Duration::from_secs(60);
                 while !is_prepared() && Instant::now() < until {
@@ -429,7 +429,7 @@ fn no_load_begins_before_the_last_one_stands() {
             };
             // Later ones have the same fake, which remembers the first.
             if pass == 0 {
-                acts.insert(0, Act::Meanwhile(Box::new(inside_stands_and_waits)));
+                acts.insert(0, Act::Meanwhile(Box::new(inside_is_ready_and_waits)));
             }
             acts
         }
@@ -442,7 +442,7 @@ fn no_load_begins_before_the_last_one_stands() {
 }
 
 #[test]
-fn a_load_inside_that_told_nothing_is_written_as_nothing_and_voided() {
+fn a_load_inside_that_reported_nothing_has_no_figures_and_is_discarded() {
     let world = quick();
     let ran = run(&plan_with_disk(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
@@ -532,28 +532,28 @@ fn with_memory(backend: Backend, fell: Bytes) -> Ran {
 }
 
 #[test]
-fn what_guests_take_is_held_against_what_the_host_has_less() {
+fn memory_of_guests_is_compared_with_what_the_host_lost() {
     // Two guests a tile: 200 MiB of their own.
     let notes = |backend, fell_mib| {
         let ran = with_memory(backend, Bytes::from_mib(fell_mib));
         judge::judge(&ran.plan(), &ran.repeats()).points[0].notes.clone()
     };
     assert_eq!(notes(Backend::Kvm, 205), Vec::<String>::new());
-    let told = notes(Backend::Kvm, 250);
-    assert!(told[0].contains("200 MiB") && told[0].contains("250 MiB"), "{told:?}");
+    let noted = notes(Backend::Kvm, 250);
+    assert!(noted[0].contains("200 MiB") && noted[0].contains("250 MiB"), "{noted:?}");
     assert_eq!(notes(Backend::Emulated, 150).len(), 1);
     assert_eq!(notes(Backend::Native, 250), Vec::<String>::new(), "twins share no template");
 }
 
 #[test]
-fn what_the_kernel_reports_is_a_note_of_its_repeat_and_voids_nothing() {
+fn what_the_kernel_reports_is_a_note_of_its_repeat_and_discards_nothing() {
     let said: Vec<String> = (1..20).map(|number| format!("I/O error, dev sda, sector {number}")).collect();
     let world = FakeWorld { kernel_errors: said.clone().into(), ..quick() };
     let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
     let with_errors: Vec<_> = repeats.iter().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
-    assert_eq!(with_errors.len(), 1, "each is told once");
+    assert_eq!(with_errors.len(), 1, "each is noted once");
     assert_eq!(with_errors[0].kernel_errors, said[..8]);
     let judged = judge::judge(&ran.plan(), &repeats);
     let point = &judged.points[with_errors[0].point];
@@ -566,7 +566,7 @@ fn what_the_kernel_reports_is_a_note_of_its_repeat_and_voids_nothing() {
 }
 
 #[test]
-fn each_repeat_tells_how_soon_its_guests_were_ready() {
+fn each_repeat_says_how_soon_its_guests_were_ready() {
     let ran = run(&plan(), &quick(), &no_stop());
     for repeat in ran.repeats() {
         let ready = repeat.seconds_to_ready.unwrap();
@@ -589,7 +589,7 @@ fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
 }
 
 #[test]
-fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
+fn pairs_that_were_discarded_are_measured_again_but_not_for_ever() {
     let sides = Request {
         sides: Some(Sides { a: BTreeMap::new(), b: BTreeMap::new() }),
         tiles: Some(vec![1]),
@@ -598,12 +598,12 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
     let plan = plan_of(TILE, &sides);
     let (a, b) = (&plan.points[0], &plan.points[1]);
     // Of the passes over both sides in the first block one is not watched; of the second block both are not.
-    for (voided, pairs_again) in [(0, 0), (1, 1), (4, 2)] {
+    for (discarded, pairs_again) in [(0, 0), (1, 1), (4, 2)] {
         let mut world = quick();
-        world.watch.watching = Watching::AbsentAtFirst(voided);
+        world.watch.watching = Watching::AbsentAtFirst(discarded);
         let ran = run(&plan, &world, &no_stop());
         ran.outcome.as_ref().unwrap();
-        assert_eq!(ran.began().len(), plan.passes.len() + 2 * pairs_again, "{voided} voided");
+        assert_eq!(ran.began().len(), plan.passes.len() + 2 * pairs_again, "{discarded} discarded");
         assert_eq!(judge::blocks_settled(&[a, b], &ran.repeats()), a.measure.repeats);
     }
     let mut world = quick();
@@ -674,17 +674,17 @@ fn kept(ran: &Ran) -> Vec<u32> {
 }
 
 #[test]
-fn repeats_that_were_voided_are_asked_again_but_not_for_ever() {
+fn discarded_repeats_are_retried_but_not_for_ever() {
     let plan = plan();
-    for voided in [0, 1, 4] {
+    for discarded in [0, 1, 4] {
         let mut world = quick();
-        world.watch.watching = Watching::AbsentAtFirst(voided);
+        world.watch.watching = Watching::AbsentAtFirst(discarded);
         let ran = run(&plan, &world, &no_stop());
         ran.outcome.as_ref().unwrap();
-        assert_eq!(ran.began().len(), plan.passes.len() + voided as usize, "{voided} voided");
+        assert_eq!(ran.began().len(), plan.passes.len() + discarded as usize, "{discarded} discarded");
         assert_eq!(kept(&ran), [3, 3]);
-        let told = ran.notes.iter().any(|note| note == "repeats that were discarded are retried");
-        assert_eq!(told, voided > 0, "{:?}", ran.notes);
+        let is_noted = ran.notes.iter().any(|note| note == "repeats that were discarded are retried");
+        assert_eq!(is_noted, discarded > 0, "{:?}", ran.notes);
     }
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
@@ -701,7 +701,7 @@ fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_i
     let world = FakeWorld::new(|job, _| {
         let busy = if job.streams.len() == 2 { 0.95 } else { 0.3 };
         let with_busy = |act| match act {
-            Act::Tell(LoadEvent::Busy { second, .. }) => Act::Tell(LoadEvent::busy(second, busy)),
+            Act::Report(LoadEvent::Busy { second, .. }) => Act::Report(LoadEvent::busy(second, busy)),
             other => other,
         };
         answered(job, 5).into_iter().map(with_busy).collect()
@@ -714,7 +714,7 @@ fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_i
 }
 
 #[test]
-fn guests_and_their_twin_are_asked_again_together() {
+fn guests_and_their_twin_are_retried_together() {
     let request = Request { backends: vec![Backend::Kvm, Backend::Native], tiles: Some(vec![1]), ..ladder() };
     let plan = plan_of(TILE, &request);
     let mut world = quick().with(Guests::of(FakeBackend::new(Backend::Kvm)));
@@ -769,10 +769,10 @@ fn a_pair_that_looks_slow_is_measured_in_further_blocks_with_its_roles_alone() {
 }
 
 #[test]
-fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_guest_failed() {
+fn nothing_is_retried_after_an_interrupt_on_emulated_guests_or_where_a_guest_failed() {
     let stop = no_stop();
     let stopper = stop.clone();
-    // The last planned pass is interrupted, the first was voided.
+    // The last planned pass is interrupted, the first was discarded.
     let mut interrupted = FakeWorld::new(move |job, pass| {
         let mut acts = answered(job, 5);
         if pass == 5 {
@@ -853,10 +853,10 @@ fn a_repeat_that_cannot_be_written_is_no_repeat() {
 }
 
 #[test]
-fn a_full_disk_is_told_with_its_remedy() {
+fn a_full_disk_is_reported_with_its_remedy() {
     let (folder, world) = (tempfile::tempdir().unwrap(), quick());
     let record = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
-    // Every write to it fails for want of space.
+    // Every write to it fails because the disk is full.
     tilemark_record::faults::full_at(0);
     let ran = run_into(folder, record, &plan(), &world, &no_stop());
     tilemark_record::faults::full_at(u64::MAX);

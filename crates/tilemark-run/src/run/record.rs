@@ -1,4 +1,4 @@
-//! What a record says of its run, read back.
+//! What a record says about its run, read back.
 
 use crate::failure::{Failure, FailureCode};
 use std::path::Path;

@@ -43,7 +43,7 @@ impl<W: World> Pipeline<'_, W> {
         }
     }
 
-    /// What all repeats up to now say of the counts of a search.
+    /// What all repeats up to now say about the counts of a search.
     fn known(&self, like: &Point) -> Known {
         let points: Vec<&Point> =
             self.plan.points.iter().filter(|point| point.backend == like.backend).collect();
@@ -72,18 +72,14 @@ impl<W: World> Pipeline<'_, W> {
             let pair = pairs[(done % wanted) as usize];
             let lacking = wanted.saturating_sub(judge::blocks_settled(&[guests, &twin], &self.repeats));
             let pair_time = expect::time_of(guests) + expect::time_of(&twin);
-            let besides = self.time_besides(guests) + pair_time * lacking.saturating_sub(1);
-            let at_most = self.time_besides(guests) + pair_time * (2 * wanted - done - 1);
+            let after = self.time_of_other_backends(guests) + pair_time * lacking.saturating_sub(1);
+            let at_most = self.time_of_other_backends(guests) + pair_time * (2 * wanted - done - 1);
             let block = self.next_block(&[guests.index, twin.index]);
             for (place, pass) in pair.iter().enumerate() {
                 if !self.stop.is_requested() {
                     let repeat = self.repeats_of(pass.point) + 1;
                     let rest = self.time_of_passes(&pair[place + 1..]);
-                    self.pass(
-                        Pass { block, point: pass.point, repeat },
-                        rest + besides,
-                        Some(rest + at_most),
-                    )?;
+                    self.pass(Pass { block, point: pass.point, repeat }, rest + after, Some(rest + at_most))?;
                 }
             }
         }
@@ -156,15 +152,15 @@ impl<W: World> Pipeline<'_, W> {
         let time = |(tiles, repeats): (u32, u32)| expect::time_with_tiles(next, tiles) * repeats;
         let pass = expect::time_of(next);
         let twin = if wanted.twin { pass * (2 * next.measure.repeats) } else { Duration::ZERO };
-        let besides = self.time_besides(next) + twin;
+        let after = self.time_of_other_backends(next) + twin;
         let likely = left.likely.into_iter().map(time).sum::<Duration>().saturating_sub(pass);
         let at_most = left.at_most.map(time).map(|time| time.saturating_sub(pass));
         // A twin has at most twice as many pairs.
-        (likely + besides, at_most.map(|time| time + besides + twin))
+        (likely + after, at_most.map(|time| time + after + twin))
     }
 
     /// How long the points on other backends take that are shown after a search.
-    fn time_besides(&self, measured: &Point) -> Duration {
+    fn time_of_other_backends(&self, measured: &Point) -> Duration {
         if self.continued_after.is_some() {
             return Duration::ZERO;
         }

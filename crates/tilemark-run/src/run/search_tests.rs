@@ -196,11 +196,11 @@ fn a_host_that_gives_less_than_it_gave_ends_the_search() {
 }
 
 #[test]
-fn voided_repeats_are_asked_again_but_not_for_ever() {
+fn discarded_repeats_of_a_search_are_retried_but_not_for_ever() {
     let mut world = host_that_holds(5);
     world.watch.watching = Watching::AbsentAtFirst(2);
     let ran = searched(&world);
-    assert_eq!(answer(&ran).holds, Some(5), "two voided repeats do not end a search");
+    assert_eq!(answer(&ran).holds, Some(5), "two discarded repeats do not end a search");
 
     let mut world = host_that_holds(5);
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
@@ -210,7 +210,7 @@ fn voided_repeats_are_asked_again_but_not_for_ever() {
 }
 
 #[test]
-fn a_repeat_that_was_voided_confirms_nothing_and_is_asked_again() {
+fn a_discarded_repeat_confirms_nothing_and_is_retried() {
     let mut world = host_that_holds(5);
     // 1, 2, 4, 8, 6 and 5 tiles once each, 6 tiles twice more: then 5 tiles are to be confirmed.
     world.watch.watching = Watching::AbsentAfter(8);
@@ -316,8 +316,8 @@ fn a_twin_that_does_not_fit_costs_no_answer() {
     let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!((answer(&ran).holds, blocks_at(&ran, Backend::Native, 5)), (Some(5), vec![]));
-    let told = ran.notes.last().unwrap();
-    assert!(told.starts_with("no further repeat beside the native twin: 5 tiles need"), "{told}");
+    let last = ran.notes.last().unwrap();
+    assert!(last.starts_with("no further repeat beside the native twin: 5 tiles need"), "{last}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn each_side_has_its_settings_around_its_repeats_and_both_are_read_back_in_each(
 }
 
 #[test]
-fn a_run_that_sets_the_host_is_alone_whatever_it_is_told() {
+fn a_run_that_sets_the_host_is_alone_whatever_the_flags_say() {
     let request = |when_busy| RunRequest {
         asked: Asked::default(),
         output: None,

@@ -37,7 +37,7 @@ struct Made {
     repeats: u32,
     /// p99 in milliseconds.
     p99: f64,
-    /// Whether the run says of itself that it cannot be trusted.
+    /// Whether the run says about itself that it cannot be trusted.
     is_doubted: bool,
 }
 

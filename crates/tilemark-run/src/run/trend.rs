@@ -56,7 +56,7 @@ pub fn trend(scenario: &str, records: Vec<Tagged>) -> Result<Trend, Failure> {
         let id = record.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let plan = match record.plan() {
             Ok(plan) => plan,
-            // Of a record that cannot be read only its id tells the scenario.
+            // A record that cannot be read shows its scenario only in its id.
             Err(error) if id.ends_with(&format!("-{scenario}")) => {
                 left_out.push(LeftOutRun { id, why: error.to_string() });
                 continue;

@@ -16,7 +16,7 @@ use tilemark_units::counted;
 /// The finding about a bridge of the user's own.
 const OWN_BRIDGE: &str = "own-bridge";
 
-/// Facts with what is to be said of them.
+/// Facts with what is to be said about them.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     facts: HostFacts,

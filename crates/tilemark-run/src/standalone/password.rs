@@ -51,10 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_repeats_an_address_is_told_without_its_password() {
+    fn a_text_that_repeats_an_address_is_shown_without_its_password() {
         let address = "mysql://web:t@ger@db/store";
         let arguments = ["load".to_owned(), format!("--database={address}"), "amqp://me@db".to_owned()];
-        let told = hidden(&format!("unexpected argument '{address}' and amqp://me@db"), &arguments);
-        assert_eq!(told, "unexpected argument 'mysql://web:…@db/store' and amqp://me@db");
+        let shown = hidden(&format!("unexpected argument '{address}' and amqp://me@db"), &arguments);
+        assert_eq!(shown, "unexpected argument 'mysql://web:…@db/store' and amqp://me@db");
     }
 }

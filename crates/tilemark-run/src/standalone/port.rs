@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_and_what_says_nothing_are_left_to_the_load() {
+    fn the_wanted_protocol_and_a_silent_port_are_left_to_the_load() {
         let http = server(b"", b"HTTP/1.1 200 OK\r\n\r\n");
         let mysql = server(GREETING_OF_MYSQL, b"");
         let postgresql = server(b"", b"N");

@@ -160,10 +160,10 @@ pub fn load_into(
             progress_of(&at, began.elapsed()).iter().for_each(|progress| listener.progress(progress));
         }
     };
-    let told = Arc::clone(&at);
+    let latest = Arc::clone(&at);
     let loaded = until_interrupted_again(listener, &ON_INTERRUPTED_LOADING, look, move || {
-        let mut tell = |at| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-        Ok(load_database(&address, &generator, &mut tell)?)
+        let mut keep = |at| *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        Ok(load_database(&address, &generator, &mut keep)?)
     })?;
     let bytes = loaded.tables.iter().map(|table| table.sum.bytes).sum();
     let seconds = began.elapsed().as_secs_f64();
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_is_left_is_told_when_it_can_be() {
+    fn the_time_that_is_left_is_shown_once_it_is_known() {
         let of =
             |bytes| progress_of(&LoadProgress::Rows { bytes, bytes_expected: 1_000 }, Duration::from_secs(1));
         assert_eq!((of(0).is_some(), of(5).is_some()), (false, false), "hours would be shown");

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_an_example() {
+    fn an_invalid_url_is_refused_with_an_example() {
         for text in ["ftp://127.0.0.1/", "127.0.0.1", "http://", "http://a:b/", "http://a:0/", "http://u@a/"]
         {
             let failure = Url::read(text).unwrap_err();
