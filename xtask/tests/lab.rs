@@ -19,7 +19,7 @@ use std::{
 use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
-/// How the engine says that a guest started its machine anew.
+/// How the engine says that a guest started its machine again.
 const GUEST_RESET: &str = "because the guest reset its machine";
 /// How `xtask lab` reports a server that ended by itself.
 const PANICKED: &str = "the lab ended before its command";
@@ -422,8 +422,8 @@ fn nothing_is_left_after_the_end_ctrl_c_and_kill() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_a_code_of_its_own() {
-    let Some(lab) = lab("what_is_missing_is_told_with_a_code_of_its_own") else { return };
+fn what_is_missing_has_an_exit_code_of_its_own() {
+    let Some(lab) = lab("what_is_missing_has_an_exit_code_of_its_own") else { return };
     let said = |command: &mut Command| {
         lab.surround(command);
         let output = command.output().unwrap();
@@ -509,9 +509,9 @@ fn specification(lab: &Lab, filters: &[&str]) {
 }
 
 #[test]
-fn kvm_guests_keep_what_guests_of_every_backend_keep() {
-    let Some(lab) = lab("kvm_guests_keep_what_guests_of_every_backend_keep") else { return };
-    specification(&lab, &["the_emulated_backend_keeps_what_every_backend_keeps"]);
+fn kvm_guests_keep_the_rules_of_every_backend() {
+    let Some(lab) = lab("kvm_guests_keep_the_rules_of_every_backend") else { return };
+    specification(&lab, &["the_emulated_backend_keeps_the_rules_of_every_backend"]);
 }
 
 #[test]
@@ -527,13 +527,13 @@ fn thirty_two_kvm_clones_have_their_own_identity_entropy_and_the_hosts_clock() {
 
 #[test]
 #[ignore = "minutes; `make lab` runs it"]
-fn kvm_guests_have_their_data_disks_and_tell_how_they_fail() {
-    let Some(lab) = lab("kvm_guests_have_their_data_disks_and_tell_how_they_fail") else { return };
+fn kvm_guests_have_their_data_disks_and_report_how_they_fail() {
+    let Some(lab) = lab("kvm_guests_have_their_data_disks_and_report_how_they_fail") else { return };
     specification(
         &lab,
         &[
             "data_disks_are_there_in_booted_guests_and_in_clones",
-            "a_guest_without_a_root_tells_so_on_its_console",
+            "a_guest_without_a_root_says_so_on_its_console",
         ],
     );
 }

@@ -29,16 +29,16 @@ impl TemplateId {
     }
 }
 
-/// How a guest is to come to be.
+/// How a guest is to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartMode {
     /// From its kernel on.
     Boot,
-    /// Copy-on-write from a frozen template. A native twin has none and starts anew.
+    /// Copy-on-write from a frozen template. A native twin has none and starts from the beginning.
     Clone(TemplateId),
 }
 
-/// How a guest came to be, for the record.
+/// How a guest was started, for the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -55,7 +55,7 @@ pub enum Origin {
 pub enum GuestState {
     /// Its processes are being made.
     Starting,
-    /// Its processes run. Whether its agent answers, only a conversation tells.
+    /// Its processes run. Only a conversation shows whether its agent answers.
     Running,
     /// It is gone: how, in words.
     Ended(String),
@@ -81,7 +81,7 @@ pub trait Backend: Send + Sync {
     /// Says what the guest is doing now. Never waits.
     fn state(&self, guest: GuestId) -> Result<GuestState, GuestError>;
 
-    /// Begins a conversation with its agent, at most so long: the agent gave back a fresh nonce. A conversation
+    /// Begins a conversation with its agent, at most so long: the agent returned a fresh nonce. A conversation
     /// that was going on breaks off.
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError>;
 
@@ -111,7 +111,7 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// How it came to be.
+    /// How it was started.
     fn origin(&self, guest: GuestId) -> Result<Origin, GuestError>;
 
     /// Ends a guest and waits until its processes and devices are gone. Stopping a stopped guest is no error, so

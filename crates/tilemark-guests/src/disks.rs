@@ -74,7 +74,7 @@ impl LoopDisk {
         completed_requests(&text)
     }
 
-    /// Makes all data disks of a guest: empty, or with what stands already in the file of their name.
+    /// Makes all data disks of a guest: empty, or with what the file of their name already holds.
     pub(crate) fn of_guest(guest: &GuestPlan, folders: &DiskFolders) -> Result<Vec<Self>, GuestError> {
         guest.disks.iter().enumerate().map(|(index, disk)| Self::make(guest, index, disk, folders)).collect()
     }
@@ -119,7 +119,7 @@ impl LoopDisk {
 
     /// One that is bound to nothing.
     #[cfg(test)]
-    pub(crate) fn stand_in(path: &Path) -> Self {
+    pub(crate) fn unbound(path: &Path) -> Self {
         let (path, sector_bytes) = (path.to_owned(), sector_bytes_of(path));
         Self { path, device_path: "/dev/loop7".into(), device: None, sector_bytes, keep: Keep::File }
     }

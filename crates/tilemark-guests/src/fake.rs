@@ -1,4 +1,4 @@
-//! Guests that are only told about: for specification tests without root, QEMU, network or time.
+//! Fake guests, without processes: for specification tests without root, QEMU, network or time.
 
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
@@ -29,7 +29,7 @@ pub enum Fault {
     NeverAnswers,
     /// Its kernel panics while it boots, and says so on the console.
     Panics,
-    /// It gives back another nonce.
+    /// It returns another nonce.
     WrongNonce,
     /// It dies after so many requests.
     DiesAfter(u32),
@@ -46,7 +46,7 @@ pub enum Fault {
     Stays,
 }
 
-/// Time that passes only when told to.
+/// Time that passes only when it is advanced.
 #[derive(Debug, Clone, Default)]
 pub struct FakeClock(Arc<Mutex<Duration>>);
 

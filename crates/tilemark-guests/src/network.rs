@@ -149,7 +149,7 @@ impl RunNetwork {
         }
         no_routing()?;
         let mut bridge = netlink.create_bridge(BRIDGE)?;
-        // A bridge otherwise takes the lowest address of its ports, anew with each that joins, and the kernel then forgets
+        // A bridge otherwise takes the lowest address of its ports, again with each that joins, and the kernel then forgets
         // all its neighbours, the permanent ones too.
         netlink.set_mac(BRIDGE, &bridge, mac.0)?;
         bridge.mac = mac.0;

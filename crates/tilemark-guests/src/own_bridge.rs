@@ -27,7 +27,7 @@ const EACH: Duration = Duration::from_millis(200);
 const AT_ONCE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the user's site says of a bridge.
+/// What the user's site says about a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedBridge {
     /// Its name.

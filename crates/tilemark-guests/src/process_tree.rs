@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tree_tells_of_many_and_ends_where_numbers_were_given_anew() {
+    fn one_tree_knows_many_processes_and_ends_where_numbers_were_reused() {
         let tree = ProcessTree(BTreeMap::from([(1, vec![2, 5]), (2, vec![3]), (3, vec![4]), (4, vec![2])]));
         assert_eq!(tree.below(2), [2, 3, 4]);
         assert_eq!(tree.below(1), [1, 2, 5, 3, 4]);

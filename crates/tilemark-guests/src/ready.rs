@@ -48,7 +48,7 @@ pub struct ReadyGuest {
 /// How long each step on the way took.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadySteps {
-    /// Until the agent gave back the nonce.
+    /// Until the agent returned the nonce.
     pub connect: Duration,
     /// Identity, entropy, clock.
     pub identity: Duration,
@@ -258,7 +258,7 @@ pub(crate) fn expect_serving(
     }
 }
 
-/// Asks a ready guest what it says of itself.
+/// Asks a ready guest what it says about itself.
 pub fn describe(plan: &GuestPlan, session: &mut AgentSession) -> Result<Description, GuestError> {
     match session.ask(&Request::Describe, Duration::from_secs(30))? {
         Reply::Description(description) => Ok(description),
@@ -271,7 +271,7 @@ pub fn describe(plan: &GuestPlan, session: &mut AgentSession) -> Result<Descript
 pub struct Wanted<'a> {
     /// Its plan.
     pub plan: &'a GuestPlan,
-    /// How it comes to be.
+    /// How it is started.
     pub mode: StartMode,
     /// What shall run in it.
     pub service: &'a Service,

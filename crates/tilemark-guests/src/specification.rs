@@ -24,9 +24,9 @@ pub struct Subject<'a> {
 
 /// Every rule in turn; panics at the first that is broken.
 pub fn keeps_all(subject: &Subject<'_>) {
-    a_ready_guest_is_who_it_was_told_to_be(subject, StartMode::Boot);
+    a_ready_guest_has_its_planned_identity(subject, StartMode::Boot);
     let template = subject.backend.template(&subject.guests[0], &subject.service).expect("a template");
-    a_ready_guest_is_who_it_was_told_to_be(subject, StartMode::Clone(template));
+    a_ready_guest_has_its_planned_identity(subject, StartMode::Clone(template));
     no_two_guests_are_the_same(subject, StartMode::Clone(template));
     a_clone_continues_its_template_and_a_boot_does_not(subject, StartMode::Clone(template));
     a_new_conversation_replaces_the_old_one(subject, StartMode::Clone(template));
@@ -35,7 +35,7 @@ pub fn keeps_all(subject: &Subject<'_>) {
     a_stopped_guests_place_can_be_taken_again(subject, StartMode::Clone(template));
 }
 
-fn a_ready_guest_is_who_it_was_told_to_be(subject: &Subject<'_>, mode: StartMode) {
+fn a_ready_guest_has_its_planned_identity(subject: &Subject<'_>, mode: StartMode) {
     let plan = &subject.guests[0];
     let mut ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within)
         .unwrap_or_else(|error| panic!("{error:?}"));

@@ -37,7 +37,7 @@ fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
 }
 
 /// A monitor that a guest has taken over is a user whom nobody else is, without power, files, processes and passwords.
-fn stands_behind_walls(qemu: u32) {
+fn is_in_sandbox(qemu: u32) {
     let status = fs::read_to_string(format!("/proc/{qemu}/status")).unwrap();
     let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim();
     for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
@@ -87,7 +87,7 @@ fn an_emulated_guest_boots_and_serves() {
         assert!(stream.is_ok(), "{stream:?}");
         let processes = backend.processes(ready.id).unwrap();
         assert_eq!(processes.len(), 1, "QEMU");
-        stands_behind_walls(processes[0]);
+        is_in_sandbox(processes[0]);
         if let Some(run) = &run {
             in_a_group_of_its_own(processes[0], &run.0, &plan);
         }
@@ -409,8 +409,8 @@ fn waiting_program() -> Vec<u8> {
 }
 
 #[test]
-fn a_guest_without_a_root_tells_so_on_its_console() {
-    in_namespaces("a_guest_without_a_root_tells_so_on_its_console", |world| {
+fn a_guest_without_a_root_says_so_on_its_console() {
+    in_namespaces("a_guest_without_a_root_says_so_on_its_console", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
         let mut settings = world.qemu_settings();
         let image = settings.image.as_mut().unwrap();
@@ -475,9 +475,9 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
 
 #[cfg(feature = "fake")]
 #[test]
-fn the_emulated_backend_keeps_what_every_backend_keeps() {
+fn the_emulated_backend_keeps_the_rules_of_every_backend() {
     use tilemark_guests::specification::{Subject, keeps_all};
-    in_namespaces("the_emulated_backend_keeps_what_every_backend_keeps", |world| {
+    in_namespaces("the_emulated_backend_keeps_the_rules_of_every_backend", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
         let backend = world.emulated(&network);
         let guests = vec![guest(0, Role::Idle), guest(1, Role::Idle)];

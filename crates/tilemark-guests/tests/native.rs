@@ -91,8 +91,8 @@ fn twins_see_only_themselves() {
     });
 }
 
-/// What `/bin/sh` says of a script in a guest.
-fn told_by_shell(ready: &mut ReadyGuest, script: &str) -> String {
+/// What `/bin/sh` says about a script in a guest.
+fn output_of_shell(ready: &mut ReadyGuest, script: &str) -> String {
     let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
     let order = Execute { arguments, within: Span::from_seconds(120) };
     let Reply::Executed { code, output, error } = ready.session.ask(&Request::Execute(order), LIMIT).unwrap()
@@ -111,7 +111,7 @@ fn a_hostile_image_reaches_nothing_of_the_host_from_a_twin() {
         let backend = world.native(&network);
         let plan = guest(0, Role::Idle);
         let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
-        assert_eq!(told_by_shell(&mut ready, include_str!("attacks.sh")), "all calls tried\ndone\n");
+        assert_eq!(output_of_shell(&mut ready, include_str!("attacks.sh")), "all calls tried\ndone\n");
     });
 }
 
@@ -164,7 +164,7 @@ fn a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it() {
         let backend = world.native(&network);
         let plan = guest(0, Role::Idle);
         let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
-        told_by_shell(&mut ready, FLOOD);
+        output_of_shell(&mut ready, FLOOD);
         for is_stopped in [false, true] {
             if is_stopped {
                 backend.stop(ready.id).unwrap();
@@ -213,7 +213,7 @@ fn a_twin_reaches_no_neighbour_and_its_flood_is_counted() {
         assert_eq!((before.dropped, quiet.dropped), (0, 0), "twins that behave are not accused");
         let arguments = format!("' {} {} {BRIDGE_ADDRESS}", plans[1].address, neighbour.ports[0]);
         let attack = ATTACK_NEIGHBOUR.trim_end().trim_end_matches('\'').to_owned() + &arguments;
-        assert_eq!(told_by_shell(&mut attacker, &attack), "unreachable\n");
+        assert_eq!(output_of_shell(&mut attacker, &attack), "unreachable\n");
         let after = counts(&attacker);
         assert!(after.sent - before.sent > 30_000, "the flood is not counted: {before:?}, {after:?}");
         assert!(counts(&neighbour).received - quiet.received < 100, "the flood reached its neighbour");
@@ -227,9 +227,9 @@ fn a_twin_reaches_no_neighbour_and_its_flood_is_counted() {
 
 #[cfg(feature = "fake")]
 #[test]
-fn the_native_backend_keeps_what_every_backend_keeps() {
+fn the_native_backend_keeps_the_rules_of_every_backend() {
     use tilemark_guests::specification::{Subject, keeps_all};
-    in_namespaces("the_native_backend_keeps_what_every_backend_keeps", |world| {
+    in_namespaces("the_native_backend_keeps_the_rules_of_every_backend", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
         let backend = world.native(&network);
         let guests = vec![guest(0, Role::Idle), guest(1, Role::Idle)];

@@ -256,7 +256,7 @@ fn a_guest_is_heard_under_its_own_addresses_only_and_the_rest_is_counted() {
             assert_eq!(counts.dropped, place as u64 + 1, "{what} is not counted");
         }
         assert_eq!(network.port_counts(&plans[1]).unwrap().dropped, 0, "the other did nothing");
-        // What a guest that behaves sends besides.
+        // What else a well-behaved guest sends.
         send(&ours, &arp(a.mac, a, host()));
         send(&ours, &arp(a.mac, Addresses { ip: Ipv4Addr::UNSPECIFIED, ..a }, host()));
         send(&ours, &ethernet(a.mac, to, 0x86dd, &[0x60; 60]));
@@ -382,15 +382,15 @@ fn guest_on(own: &OwnBridge, index: u32) -> GuestPlan {
     }
 }
 
-/// An IPv4 packet of a protocol; `mend` changes its header.
-fn packet(from: Addresses, to: Addresses, protocol: u8, body: &[u8], mend: impl Fn(&mut [u8])) -> Vec<u8> {
+/// An IPv4 packet of a protocol; `change` alters its header.
+fn packet(from: Addresses, to: Addresses, protocol: u8, body: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut packet = datagram(from.ip, to.ip, 0, "");
     packet.truncate(20);
     packet[9] = protocol;
     packet.extend(body);
     let length = u16::try_from(packet.len()).unwrap();
     packet[2..4].copy_from_slice(&length.to_be_bytes());
-    mend(&mut packet);
+    change(&mut packet);
     // A bridge may check it: what it drops is not dropped by us.
     packet[10..12].fill(0);
     let header = &packet[..usize::from(packet[0] & 0x0f) * 4];

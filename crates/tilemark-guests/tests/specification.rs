@@ -21,7 +21,7 @@ use tilemark_plan::{plan, scenario::Role};
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
-fn the_fake_keeps_what_every_backend_keeps() {
+fn the_fake_keeps_the_rules_of_every_backend() {
     for kind in [plan::Backend::Kvm, plan::Backend::Emulated, plan::Backend::Native] {
         let backend = FakeBackend::new(kind);
         let guests = vec![guest(0, Role::Web), guest(1, Role::Web)];
@@ -100,7 +100,7 @@ fn a_guest_that_panics_shows_its_last_lines() {
 }
 
 #[test]
-fn each_other_fault_is_told_in_its_own_words() {
+fn each_other_fault_is_reported_in_its_own_words() {
     assert!(fails_with(Fault::WrongNonce, Role::Web).1.contains("did not begin a conversation"));
     assert!(fails_with(Fault::NeverStarts, Role::Web).1.contains("cannot be started"));
     assert!(fails_with(Fault::ServiceFails, Role::Web).1.contains("nginx ended with code 1"));

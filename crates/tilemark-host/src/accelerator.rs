@@ -34,7 +34,7 @@ const HOPELESS_RATIO: f64 = 100.0;
 ///
 /// Hardware runs guest instructions as they are: the ratio of the fastest rounds is 1 and some hundredths. Real nested paging
 /// inside an emulator on an overloaded machine measured 1.3 to 1.7, an interpreting host 3,500 to 4,100
-/// (docs/decisions/0013): three stands far from both.
+/// (docs/decisions/0013): three is far from both.
 pub const PLAIN_RATIO_MAX: f64 = 3.0;
 
 /// Guest time for a page-table write with a reload of CR3, over the host's own kernel changing a page's protection.

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_is_not_told_and_nothing_is_waited_for() {
+    fn only_errors_from_now_on_are_read_without_waiting() {
         let Ok(mut log) = KernelLog::from_now() else { return println!("skipped: /dev/kmsg cannot be read") };
         let rest = records(&mut log.file);
         seek(&log.file, SeekFrom::Start(0)).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! [`read_facts`] turns `/proc` and `/sys` into the `HostFacts` that a plan is resolved against; [`accelerator`] times guest
 //! work; [`doctor`] says what each shortfall costs and how to end it; [`telemetry`] reads processors, memory, disks and
-//! processes each second; [`placement`] where threads and memory of a process are; [`KernelLog`] tells of errors that the kernel reports;
+//! processes each second; [`placement`] where threads and memory of a process are; [`KernelLog`] reads errors that the kernel reports;
 //! [`cgroup`] groups processes so that they can be ended whole; [`setting`] holds values of the kernel at others for a while; [`pin`] binds
 //! running guests; [`traces`] finds what is left of processes that are gone. It knows
 //! processes, not guests.

@@ -14,7 +14,7 @@ use tilemark_plan::facts::{AskedBy, Fact, Virtualisation};
 
 /// How long a tool may take to say its version.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
-/// Where tools stand: `PATH` of root, and where some distributions hide QEMU.
+/// Where tools are: `PATH` of root, and where some distributions hide QEMU.
 const TOOL_FOLDERS: [&str; 7] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec"];
 
@@ -30,7 +30,7 @@ pub trait HostView {
     fn device(&self, path: &str) -> io::Result<()>;
     /// Whether there is a program that who asks may run.
     fn is_program(&self, path: &Path) -> bool;
-    /// Runs a program to its end and gives back all that it printed.
+    /// Runs a program to its end and returns all that it printed.
     fn run(&self, program: &Path, arguments: &[&str]) -> io::Result<String>;
     /// Folders in which tools are looked for, in this order.
     fn tool_folders(&self) -> Vec<PathBuf>;
@@ -96,7 +96,7 @@ impl HostView for LiveHost {
     }
 }
 
-/// A tree of files that stands for a host. Programs are not run: what they would print is given.
+/// A tree of files that represents a host. Programs are not run: what they would print is given.
 #[derive(Clone, Debug)]
 pub struct TreeHost {
     root: PathBuf,

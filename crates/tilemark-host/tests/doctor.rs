@@ -115,7 +115,7 @@ fn tools_block_what_needs_them() {
 }
 
 #[test]
-fn an_ordinary_user_is_told_what_needs_root() {
+fn an_ordinary_user_sees_what_needs_root() {
     let facts = HostFacts { asked_by: Fact::Value(AskedBy::User), ..facts(&Server::new()) };
     assert_eq!(found(&diagnose(&facts), "not-root").blocks, Backend::ALL);
 }
@@ -128,7 +128,7 @@ fn findings_come_worst_first() {
 }
 
 #[test]
-fn the_verdict_stands_at_the_top_of_the_json() {
+fn the_verdict_is_at_the_top_of_the_json() {
     let facts = facts(&Server::new().without("dev/net/tun"));
     let findings = diagnose(&facts);
     let document = serde_json::to_value(report(facts, findings)).unwrap();
@@ -157,7 +157,7 @@ fn the_text_fits_a_terminal_and_says_everything() {
 }
 
 #[test]
-fn a_host_that_is_itself_emulated_is_told_from_one_that_is_virtual() {
+fn a_host_that_is_itself_emulated_is_distinguished_from_one_that_is_virtual() {
     let guest_of = |signature: &str| HostFacts {
         virtualisation: Fact::Value(Virtualisation::Guest { hypervisor: Fact::Value(signature.to_owned()) }),
         ..facts(&Server::new())

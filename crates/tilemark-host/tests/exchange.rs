@@ -143,7 +143,7 @@ fn said(text: &str, format: Format) -> usize {
 }
 
 #[test]
-fn what_tuned_can_say_comes_back_from_it() {
+fn settings_that_tuned_can_express_are_exported_and_imported_unchanged() {
     for profile in all() {
         let text = export(&profile, Format::Tuned);
         let back = import_tuned(&text, &profile.name);

@@ -50,7 +50,7 @@ fn a_whole_server_is_read() {
 }
 
 #[test]
-fn an_empty_host_is_all_reasons_and_no_zeroes() {
+fn an_empty_host_has_a_reason_in_place_of_every_fact() {
     let folder = tempfile::tempdir().unwrap();
     let facts = read_facts(&TreeHost::new(folder.path()), usable());
     let reason = facts.memory.bytes_total.why_missing().unwrap();

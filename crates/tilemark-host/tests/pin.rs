@@ -308,7 +308,7 @@ fn a_control_group_that_leaves_none_of_the_processors_is_named() {
 }
 
 #[test]
-fn a_control_group_that_leaves_some_of_the_processors_is_a_note_and_is_still_given_back() {
+fn a_control_group_that_leaves_some_of_the_processors_is_a_note_and_is_still_restored() {
     let fake = Fake::new();
     fake.guest("web", &[10]);
     *fake.cpuset.borrow_mut() = set("0-2");
@@ -392,7 +392,7 @@ impl Drop for Player {
 }
 
 #[test]
-fn real_processes_are_bound_and_given_back_by_their_names() {
+fn real_processes_are_bound_and_released_by_their_names() {
     let before = LiveProcesses.affinity(std::process::id()).unwrap();
     let Some(first) = before.first().filter(|_| before.len() > 1) else {
         println!("skipped: it needs two processors that this process may use");

@@ -96,7 +96,7 @@ fn a_group_is_followed_as_its_processes_come_and_go() {
 }
 
 #[test]
-fn what_a_host_does_not_tell_is_said_once() {
+fn what_a_host_does_not_report_is_noted_once() {
     let server = Server::new().without("proc/pressure");
     let sampler = Sampler::at_root(server.root(), &[]).unwrap();
     for wanted in ["/proc/pressure/cpu", "/proc/vmstat", "thermal_throttle"] {
@@ -105,7 +105,7 @@ fn what_a_host_does_not_tell_is_said_once() {
     assert!(Sampler::at_root(server.without("proc/stat").root(), &[]).is_err());
 }
 
-/// Two packages that took so much in all, with zones that tell the same again.
+/// Two packages that took so much in all, with zones that count the same again.
 fn put_energy(server: &Server, first_uj: u64, second_uj: u64) {
     let zones = [
         ("intel-rapl:0", "package-0", first_uj),
@@ -144,7 +144,7 @@ fn the_energy_of_all_packages_is_summed_and_none_is_counted_twice() {
 }
 
 #[test]
-fn energy_that_cannot_be_read_of_every_package_is_not_told() {
+fn energy_that_cannot_be_read_of_every_package_is_not_reported() {
     let server = Server::new();
     put_energy(&server, 10, 10);
     // What root cannot read either: a folder in the file's place.

@@ -57,7 +57,7 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
 fn read_opened(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
     let mut archive = Archive::new(file);
     let refuse = |reason: String| ImageError::BadArchive { path: source.to_owned(), reason };
-    // What the reader says of a text that is no archive quotes it, and it may be any file of the host's.
+    // What the reader says about a text that is no archive quotes it, and it may be any file of the host's.
     let broken = |error: io::Error| {
         refuse(match error.kind() {
             io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),

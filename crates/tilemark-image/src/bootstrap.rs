@@ -133,7 +133,7 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(packages)
 }
 
-/// Says what the tool's output means, where it is one of the things that users can mend.
+/// Says what the tool's output means, where it is one of the things that users can fix.
 fn explain(failure: Failure, spec: &ImageSpec, build: &Path) -> ImageError {
     let has = |words: &[&str]| words.iter().any(|word| failure.output.contains(word));
     let missing: Vec<String> = failure.output.lines().filter_map(missing_package).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_can_mend_gets_its_own_error() {
+    fn what_users_can_fix_gets_its_own_error() {
         let error = explained(
             "E: Unable to locate package ngnix\nE: Package 'fio' has no installation candidate\nE: x",
         );

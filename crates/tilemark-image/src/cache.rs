@@ -49,7 +49,7 @@ pub struct ImageCache {
     folder: PathBuf,
 }
 
-/// An image that stands in the cache, whole or not.
+/// An image in the cache, whole or not.
 #[derive(Debug)]
 pub struct CachedImage {
     /// Its name.
@@ -151,7 +151,7 @@ impl ImageCache {
         Ok(base.map_or(InCache::Missing, |base| InCache::BaseBuilt(Box::new(base))))
     }
 
-    /// Builds anew with the packages of today, whatever is cached. Older images stay.
+    /// Builds again with the packages of today, whatever is cached. Older images stay.
     pub fn refresh(&self, spec: &ImageSpec, progress: &mut dyn Progress) -> Result<Image> {
         check_host(&self.folder, Make::Packages)?;
         let lock = self.lock(progress)?;
@@ -330,7 +330,7 @@ impl ImageCache {
         self.keep(&built)
     }
 
-    /// The image with the host's files besides.
+    /// The image with the host's files added.
     fn extend(
         &self,
         base: &Image,

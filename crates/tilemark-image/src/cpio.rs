@@ -24,7 +24,7 @@ pub(crate) struct DeviceNumber {
     pub(crate) minor: u32,
 }
 
-/// An archive being written into memory. Directories must be added before what stands in them.
+/// An archive being written into memory. Directories must be added before what is in them.
 #[derive(Default)]
 pub(crate) struct CpioWriter {
     bytes: Vec<u8>,

@@ -105,7 +105,7 @@ impl DiskStore {
 
 impl Drop for DiskStore {
     fn drop(&mut self) {
-        // Detached, it goes with its last user. There is nobody to tell of a failure here.
+        // Detached, it goes with its last user. A failure here cannot be reported to anybody.
         let _ = unmount(&self.mount_point, UnmountFlags::DETACH);
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_in_use_stays_and_one_in_no_use_goes() {
+    fn a_store_in_use_stays_and_an_unused_one_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("disks.xfs");
         assert_eq!(remove_store(&file).unwrap(), None);

@@ -71,7 +71,7 @@ pub(crate) mod sample {
         elf
     }
 
-    /// A file with one note segment that has two notes, the second of them as told.
+    /// A file with one note segment that has two notes, the second of them with this owner and kind.
     pub(crate) fn with_note(owner: &str, kind: u32) -> Vec<u8> {
         let mut elf = header();
         elf[32..40].copy_from_slice(&64u64.to_le_bytes());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_at_the_end_of_all_numbers_are_none() {
+    fn tables_at_offsets_beyond_the_file_are_ignored() {
         for place in [u64::MAX, u64::MAX - 8, u64::MAX - 30] {
             let mut sections = sample::with_section(".modinfo", b"name=x\0");
             sections[40..48].copy_from_slice(&place.to_le_bytes());

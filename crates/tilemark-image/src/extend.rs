@@ -1,4 +1,4 @@
-//! An image with files of the host besides: its packages are those of an image that is there already, so that a file which changed
+//! An image with added files of the host: its packages are those of an image that is there already, so that a file which changed
 //! costs seconds and no network.
 
 use std::fs;

@@ -103,7 +103,7 @@ impl Image {
         &self.folder
     }
 
-    /// Where one of its files stands.
+    /// Where one of its files is.
     pub fn path(&self, file: FileName) -> PathBuf {
         self.folder.join(file.as_str())
     }

@@ -4,7 +4,7 @@
 use crate::cpio::{CpioWriter, DeviceNumber};
 use crate::modules::KernelModule;
 
-/// Where the list of modules stands in the guest: one absolute path a line, in the order of loading.
+/// Where the list of modules is in the guest: one absolute path a line, in the order of loading.
 pub const MODULES_LIST: &str = "/modules.list";
 
 /// The agent's initramfs: `/init` is the agent, beside it the console and the folders that it mounts things on.

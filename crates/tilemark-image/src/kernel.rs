@@ -7,7 +7,7 @@ use crate::command::Tool;
 use crate::elf::Elf;
 use crate::{ImageError, Result};
 
-/// The Linux boot protocol (Documentation/arch/x86/boot.rst): where these fields of the header stand.
+/// The Linux boot protocol (Documentation/arch/x86/boot.rst): where these fields of the header are.
 const SETUP_SECTORS_AT: usize = 0x1f1;
 const MAGIC_AT: usize = 0x202;
 const PAYLOAD_OFFSET_AT: usize = 0x248;
@@ -95,7 +95,7 @@ fn payload(vmlinuz: &[u8]) -> Option<&[u8]> {
     if vmlinuz.get(MAGIC_AT..MAGIC_AT + 4)? != b"HdrS" {
         return None;
     }
-    // Zero stands for four, for the oldest of loaders.
+    // Zero means four, for the oldest of loaders.
     let setup_sectors = match vmlinuz.get(SETUP_SECTORS_AT)? {
         0 => 4,
         sectors => usize::from(*sectors),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bootable_kernel_is_refused_with_the_reason() {
+    fn a_file_that_is_not_a_bootable_kernel_is_refused_with_the_reason() {
         assert!(reason(b"MZ").contains("no Linux boot header"));
         assert!(reason(&vmlinuz(b"LZMA-or-so")).contains("form that is not known"));
         assert!(reason(&vmlinuz(&lz4_legacy(b"text"))).contains("not a 64-bit ELF"));

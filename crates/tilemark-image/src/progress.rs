@@ -1,4 +1,4 @@
-//! How a build tells what it is doing; it takes a minute or more and must not be silent.
+//! How a build reports what it is doing; it takes a minute or more and must not be silent.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Is told how a build goes.
+/// Receives the progress of a build.
 pub trait Progress {
     /// A step begins; the one before it is done.
     fn step(&mut self, step: Step);
@@ -43,7 +43,7 @@ pub trait Progress {
     fn line(&mut self, line: &str);
 }
 
-/// Tells nobody.
+/// Reports nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 

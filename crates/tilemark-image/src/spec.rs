@@ -1,4 +1,4 @@
-//! What an image is to hold: `image.toml`. Read by hand rather than derived, so that all problems are told at once.
+//! What an image is to hold: `image.toml`. Read by hand rather than derived, so that all problems are reported at once.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use crate::{ImageError, Result};
 
-/// Changes whenever the same specification would give another image, so that a new version builds anew.
+/// Changes whenever the same specification would give another image, so that a new version builds again.
 const RECIPE: u32 = 1;
 
 /// Bytes of an `image.toml`: far more than one that names every package of a large image.
@@ -133,7 +133,7 @@ impl ImageSpec {
         format!("name = {}\n{}", quoted(&self.name), self.content())
     }
 
-    /// The same with these packages and files besides.
+    /// The same with these packages and files added.
     ///
     /// # Errors
     /// With all that is no package's name, and a path that two files have.
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let text = r#"
             name = "my image"
             suite = 12

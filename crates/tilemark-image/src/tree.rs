@@ -92,7 +92,7 @@ impl Tree {
             }
         }
         self.remove_below(Path::new(LOG_FOLDER), &|kind, _| kind == Kind::Other)?;
-        // Compiled Python carries the time of its source, which erofs sets anew.
+        // Compiled Python carries the time of its source, which erofs sets again.
         self.remove_below(Path::new(PYTHON_FOLDER), &|kind, name| {
             kind == Kind::Folder && name == "__pycache__"
         })?;
@@ -125,7 +125,7 @@ impl Tree {
         add().map_err(ImageError::io("write", &self.root.join(path)))
     }
 
-    /// Where the tree stands.
+    /// Where the tree is.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_identity_logs_caches_and_documents_go_and_the_rest_stays() {
+    fn the_hosts_identity_logs_caches_and_documents_are_removed_and_the_rest_stays() {
         let fixture = fixture();
         fixture.tree.clean().unwrap();
         let gone = [

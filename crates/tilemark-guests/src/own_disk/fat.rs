@@ -139,7 +139,7 @@ mod tests {
     use std::io::{Cursor, Read};
 
     #[test]
-    fn files_are_read_back_by_their_names_by_a_reader_of_others() {
+    fn files_are_read_back_by_their_names_by_a_third_party_reader() {
         let long = b"0123456789".repeat(3000);
         let files = [
             ("meta-data", b"instance-id: a\n".to_vec()),

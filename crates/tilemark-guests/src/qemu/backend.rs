@@ -52,7 +52,7 @@ const TEMPLATE_WITHIN: Duration = Duration::from_secs(480);
 const FREEZES_WITHIN: Duration = Duration::from_secs(60);
 /// In a guest's folder: the program and its arguments, one a line, as they are without the sandbox's own.
 pub const QEMU_ARGUMENTS: &str = "qemu.arguments";
-/// A killed QEMU only has to give back its memory.
+/// A killed QEMU only has to free its memory.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Guests in QEMU.
@@ -313,7 +313,7 @@ impl QemuBackend {
             .processors(&plan.processors)
             .memory_of_nodes(nodes_of(plan))
             .oom_score(1000)
-            // Nothing of ours: a password may stand in our environment.
+            // Nothing of ours: our environment may hold a password.
             .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
             .own_session();
         if let Some(confinement) = &self.confinement {
@@ -342,7 +342,7 @@ impl QemuBackend {
     }
 }
 
-/// What a guest is made of, besides files of its own.
+/// What a guest is made of, except files of its own.
 struct Materials {
     /// A descriptor of each queue.
     tap: Vec<OwnedFd>,
@@ -529,7 +529,7 @@ impl Guest {
         how
     }
 
-    /// An end that was seen on a stream a moment before the process is gone is told as the end.
+    /// A stream may break a moment before the process is gone: then the end of the process is the error.
     fn ended_error(&self, error: GuestError) -> GuestError {
         if !matches!(
             &error,
@@ -734,7 +734,7 @@ mod tests {
     }
 
     /// A guest whose QEMU is a program that does nothing, and QEMU's end of its monitor.
-    fn stand_in(birth: Birth) -> (Guest, UnixStream) {
+    fn idle_guest(birth: Birth) -> (Guest, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let sleep = Spawn::path("/bin/sleep".as_ref()).unwrap().argument("600").unwrap();
         let child = sleep.dies_with_thread(rustix::process::Signal::KILL).start().unwrap();
@@ -755,8 +755,8 @@ mod tests {
     }
 
     #[test]
-    fn a_guests_state_is_told_while_somebody_waits_for_its_monitor() {
-        let (guest, mut qemu) = stand_in(Birth::Clone);
+    fn a_guests_state_is_known_while_somebody_waits_for_its_monitor() {
+        let (guest, mut qemu) = idle_guest(Birth::Clone);
         let waits = lock(&guest.monitor);
         assert_eq!(guest.state(), GuestState::Starting);
         drop(waits);
@@ -769,8 +769,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stopped_guest_nothing_stays_open_and_its_console_is_still_known() {
-        let (guest, mut qemu) = stand_in(Birth::Clone);
+    fn a_stopped_guest_keeps_nothing_open_and_its_console_is_still_known() {
+        let (guest, mut qemu) = idle_guest(Birth::Clone);
         let (guests, id) = (Guests::default(), GuestId(1));
         guests.insert(1, guest);
         guests.stop(id).unwrap();

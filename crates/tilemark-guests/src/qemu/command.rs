@@ -31,7 +31,7 @@ pub(super) mod number {
     pub(crate) const FIRST_QUEUE: i32 = 48;
     /// The end of the queues.
     const END: i32 = 63;
-    /// The disk that tells cloud-init what to do, in place of the initramfs.
+    /// The disk with the instructions for cloud-init, in place of the initramfs.
     pub(crate) const SEED: i32 = INITRAMFS;
     /// The disk that holds the agent.
     pub(crate) const AGENT_DISK: i32 = 63;
@@ -56,8 +56,8 @@ const IDLE_TRANSLATION: Bytes = Bytes::from_mib(4);
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 earlyprintk=ttyS0,115200 quiet panic=-1 random.trust_cpu=on 8250.nr_uarts=1 net.ifnames=0";
 
-/// What an emulated guest's kernel leaves out besides: work that nobody reads and that would be translated for each guest
-/// anew (measured over 16 clones, twice in turn: idle, 0.20 % of a processor each instead of 0.33 %). Guests under KVM keep all
+/// What an emulated guest's kernel leaves out in addition: work that nobody reads and that would be translated for each guest
+/// again (measured over 16 clones, twice in turn: idle, 0.20 % of a processor each instead of 0.33 %). Guests under KVM keep all
 /// of it, as their distribution has it: their times are figures.
 const EMULATED_KERNEL_ARGUMENTS: &str = "psi=0 nowatchdog tsc=nowatchdog apparmor=0";
 
@@ -276,7 +276,7 @@ fn network(add: &mut impl FnMut(&str, String), plan: &GuestPlan, has_own_disk: b
 }
 
 /// The disk that a guest boots from by its firmware, the one for cloud-init, and the one with the agent. Each level of the first is named
-/// here, so that QEMU follows nothing that a file says of another one. Nothing else is ever booted.
+/// here, so that QEMU follows nothing that a file says about another one. Nothing else is ever booted.
 fn own_disk(add: &mut impl FnMut(&str, String), own: &Overlay) {
     add("-boot", "strict=on".into());
     let levels = &own.disk().levels;
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_in_no_place_has_the_arguments_that_it_always_had() {
+    fn a_guest_without_a_place_has_unchanged_arguments() {
         let plan = guest(Role::Web, BrokerService::Reference);
         let placed =
             GuestPlan { place: Some(GuestPlace { nodes: vec![1], ..GuestPlace::default() }), ..plan.clone() };
@@ -544,7 +544,7 @@ mod tests {
 
     #[test]
     fn each_cache_mode_has_qemus_own_options_and_a_disk_its_own_thread() {
-        let disk = LoopDisk::stand_in(Path::new("/dev/loop7"));
+        let disk = LoopDisk::unbound(Path::new("/dev/loop7"));
         let of = |cache, aio, iothread| {
             let plan =
                 DiskPlan { cache, aio, iothread, ..DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store) };
@@ -647,7 +647,7 @@ mod tests {
             let mut all = Vec::new();
             let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
             let plan = DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store);
-            data_disk(&mut add, 0, &LoopDisk::stand_in(path), &plan);
+            data_disk(&mut add, 0, &LoopDisk::unbound(path), &plan);
             all.pop().unwrap()
         };
         let folder = tempfile::tempdir().unwrap();

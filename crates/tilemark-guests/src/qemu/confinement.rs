@@ -1,6 +1,6 @@
 //! What QEMU gives up before its guest begins. As root it opens its files, devices and memory; then it takes an empty folder as
 //! its root and becomes a user of its own, whom nobody else is, and has no capability any more. The walls around it (a filter of
-//! system calls) stand from its start.
+//! system calls) are there from its start.
 
 use super::{command::option_value, settings::QemuVersion};
 use crate::error::{GuestError, file};
@@ -65,7 +65,7 @@ impl Confinement {
 const USERS: &str = "/proc/self/uid_map";
 
 /// The first of the wanted users, where this namespace has them all. In a container with fewer, as with 65,536, those below its last
-/// ones, where nobody else is by custom either.
+/// ones, where usually nobody else is either.
 fn first_user(map: &str, wanted: u32) -> u32 {
     let ranges = map.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().map(str::parse::<u32>);

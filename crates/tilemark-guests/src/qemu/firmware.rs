@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_firmware_for_a_kernel_is_refused_with_the_reason() {
+    fn firmware_that_cannot_load_a_kernel_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str, bytes: Vec<u8>| {
             let path = folder.path().join(name);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_process_are_put_on_their_processors_and_a_missing_one_is_told() {
+    fn threads_of_a_process_are_put_on_their_processors_and_a_missing_one_is_reported() {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let own: u32 =
             status.lines().find_map(|line| line.strip_prefix("Pid:")).unwrap().trim().parse().unwrap();

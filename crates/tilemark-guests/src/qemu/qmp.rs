@@ -42,7 +42,7 @@ fn receive_state() -> Value {
     json!({"execute": "getfd", "arguments": {"fdname": STATE}})
 }
 
-/// What every monitor is told first.
+/// The first command to every monitor.
 pub(super) fn greeting() -> Value {
     json!({"execute": "qmp_capabilities"})
 }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_qemus_words() {
+    fn a_refusal_is_reported_in_qemus_words() {
         let error =
             after("{\"error\": {\"class\": \"GenericError\", \"desc\": \"no such fd\"}}\n").unwrap_err();
         let MonitorError::Refused(error) = error else { panic!("{error:?}") };

@@ -29,7 +29,7 @@ pub(super) fn template_key(
     let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
     let mut key = version.to_string().into_bytes();
     key.extend(arguments(settings, &like, Drives::default(), Birth::Template).join("\0").into_bytes());
-    // A path may come to hold something else while a run goes on: a kernel that is built anew, a QEMU installed over
+    // A path may come to hold something else while a run goes on: a kernel that is built again, a QEMU installed over
     // the old one.
     let image = settings.image.as_ref();
     let of_image = image.into_iter().flat_map(|image| [&image.vmlinux, &image.root_erofs]);
@@ -46,7 +46,7 @@ pub(super) fn template_key(
     Ok(Sha256Hash::of(&key).to_string())
 }
 
-/// Stands for the content of a file, mostly without reading hundreds of megabytes: a template lives no longer than its
+/// Represents the content of a file, mostly without reading hundreds of megabytes: a template lives no longer than its
 /// run, so this need not mean anything on another host or after a copy. A file that was changed just now is hashed.
 fn content_mark(path: &Path, now: SystemTime) -> Result<String, GuestError> {
     let found = fs::metadata(path).map_err(file("look at", path))?;

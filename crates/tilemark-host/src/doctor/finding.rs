@@ -15,7 +15,7 @@ pub enum Severity {
     Blocks,
     /// Some scenarios cannot run, or some figures are not taken.
     Limits,
-    /// Figures are taken and tell less than they seem to.
+    /// Figures are taken and mean less than they seem to.
     Distorts,
     /// Something could be better.
     NiceToHave,

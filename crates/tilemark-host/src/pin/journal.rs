@@ -20,7 +20,7 @@ pub struct PinnedThread {
     pub found: BTreeSet<u32>,
     /// Processors that it may use now.
     pub set: BTreeSet<u32>,
-    /// Ours from an earlier call, while it is bound anew: where that call is killed the thread is here still.
+    /// Ours from an earlier call, while it is bound again: where that call is killed the thread is here still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_before: Option<BTreeSet<u32>>,
 }

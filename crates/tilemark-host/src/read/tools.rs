@@ -9,7 +9,7 @@ use crate::view::HostView;
 /// A tool and how it is asked for its version.
 struct Known {
     name: &'static str,
-    /// Under which other names it stands in some distributions.
+    /// Its other names in some distributions.
     aliases: &'static [&'static str],
     version: &'static str,
 }

@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_reboot_nothing_is_replayed_and_the_journal_goes() {
+    fn after_a_reboot_nothing_is_replayed_and_the_journal_is_removed() {
         let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
         host.journal().hold(&host.both_awake()).unwrap();
         let next = host.journal_of("next-boot");
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_already_is_found_anew_where_somebody_changed_it_meanwhile() {
+    fn a_held_setting_is_read_again_where_another_program_changed_it() {
         let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
         host.journal().hold(&[host.awake(0)]).unwrap();
         host.set(0, "50\n");

@@ -48,7 +48,7 @@ pub fn difference(before: &Sample, after: &Sample) -> Second {
     }
 }
 
-/// All by what tells one from the others: a host with a thousand guests has a thousand of each.
+/// All by their keys: a host with a thousand guests has a thousand of each.
 fn by<'s, T, K: Eq + std::hash::Hash>(all: &'s [T], key: impl Fn(&'s T) -> K) -> HashMap<K, &'s T> {
     all.iter().map(|one| (key(one), one)).collect()
 }
@@ -185,7 +185,7 @@ fn disks(before: &Sample, after: &Sample, elapsed_ns: u64) -> Vec<DiskSecond> {
     let were = by(&before.disks, |disk| disk.name.as_str());
     let one = |to: &DiskCounts| {
         let from = were.get(to.name.as_str()).copied();
-        // A disk without a request so far is not among the counts: it stood at zero.
+        // A disk without a request so far is not among the counts: it was at zero.
         let moved = |of: fn(&DiskCounts) -> u64| of(to).checked_sub(from.map_or(0, of));
         let share = |ms: u64| ms as f64 * 1e6 / elapsed_ns as f64;
         (elapsed_ns > 0).then_some(())?;
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_disks_and_interfaces_are_told_by_their_names_and_not_by_their_places() {
+    fn sets_disks_and_interfaces_are_matched_by_their_names_and_not_by_their_places() {
         let port = |name: &str, received_bytes| InterfaceCounts {
             name: name.into(),
             received_bytes,

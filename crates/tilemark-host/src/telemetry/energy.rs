@@ -1,14 +1,14 @@
 //! Energy of the processors' packages, as the kernel's powercap counts it (RAPL).
 //!
 //! Read are the zones of whole packages: `intel-rapl:N` with the name `package-…`, on AMD's processors too. What lies below a
-//! package (`core`, `uncore`) is contained in it; `intel-rapl-mmio` tells the same packages again; the platform's zone
+//! package (`core`, `uncore`) is contained in it; `intel-rapl-mmio` counts the same packages again; the platform's zone
 //! (`psys`) contains them, and most machines have none. See docs/decisions/0041.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::files::{Buffer, KeptFile};
+use super::files::{Buffer, OpenFile};
 use super::parse::parse_number;
 
 const ZONES: &str = "sys/class/powercap";
@@ -18,7 +18,7 @@ const PACKAGE_NAME: &str = "package";
 /// The counter of one package.
 #[derive(Debug)]
 pub(super) struct Zone {
-    energy: KeptFile,
+    energy: OpenFile,
     range_uj: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct EnergyCount {
 }
 
 impl EnergyCount {
-    /// Microjoules since `before`, in which the counter began anew once at most: it takes minutes to do so. Nothing where it
+    /// Microjoules since `before`, in which the counter began again once at most: it takes minutes to do so. Nothing where it
     /// ran backwards and nobody says how far it counts.
     pub(super) fn since(self, before: Self) -> Option<u64> {
         let to_its_end = || self.range_uj?.checked_sub(before.energy_uj)?.checked_add(self.energy_uj);
@@ -67,7 +67,7 @@ fn is_package(name: &str, zone: &Path) -> bool {
 
 fn open_zone(zone: &Path, buffer: &mut Buffer) -> io::Result<Zone> {
     let range = fs::read(zone.join("max_energy_range_uj")).ok();
-    let energy = KeptFile::open(&zone.join("energy_uj"))?;
+    let energy = OpenFile::open(&zone.join("energy_uj"))?;
     // One that opens may still not be read.
     energy.read_small(buffer)?;
     Ok(Zone { energy, range_uj: range.and_then(|text| parse_number(&text)) })
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_begins_anew_is_followed_over_its_end() {
+    fn a_counter_that_wraps_is_followed() {
         let count = |energy_uj, range_uj| EnergyCount { energy_uj, range_uj };
         assert_eq!(count(700, Some(1_000)).since(count(200, Some(1_000))), Some(500));
         assert_eq!(count(50, Some(1_000)).since(count(900, Some(1_000))), Some(150));

@@ -21,11 +21,11 @@ impl Buffer {
     }
 }
 
-/// A file that is read again and again.
+/// A file that stays open and is read again and again.
 #[derive(Debug)]
-pub(super) struct KeptFile(File);
+pub(super) struct OpenFile(File);
 
-impl KeptFile {
+impl OpenFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
@@ -64,7 +64,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("long");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
-        let (file, mut buffer) = (KeptFile::open(&path).unwrap(), Buffer::new());
+        let (file, mut buffer) = (OpenFile::open(&path).unwrap(), Buffer::new());
         assert_eq!(file.read_whole(&mut buffer).unwrap().len(), 100_000);
         std::fs::write(&path, b"short").unwrap();
         assert_eq!(file.read_whole(&mut buffer).unwrap(), b"short");

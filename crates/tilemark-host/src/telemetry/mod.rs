@@ -2,7 +2,7 @@
 //!
 //! A [`Sampler`] keeps its files open and reads counters; [`difference`] turns two readings into a [`Second`]. Counters are
 //! never turned into figures while reading, so the arithmetic is pure and a reading is cheap. What could not be read is
-//! missing with a reason in [`Second::missing`], never 0. It decides nothing: what voids a figure is judged elsewhere.
+//! missing with a reason in [`Second::missing`], never 0. It decides nothing: which figures count is judged elsewhere.
 
 mod census;
 mod difference;

@@ -159,7 +159,7 @@ pub fn parse_meminfo(text: &[u8]) -> Option<MemoryNow> {
 /// Events of memory management since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryEvents {
-    /// Processes killed for want of memory; nothing before Linux 4.13.
+    /// Processes killed because memory ran out; nothing before Linux 4.13.
     pub oom_kills: Option<u64>,
     /// Pages read from swap.
     pub swap_in_pages: u64,
@@ -365,7 +365,7 @@ pub fn parse_smaps_rollup(text: &[u8]) -> Option<Pss> {
     Some(Pss { bytes: bytes(b"Pss:")?, shared_memory_bytes: bytes(b"Pss_Shmem:") })
 }
 
-/// Processor time of a control group in microseconds; every version 2 group tells it, with or without a controller.
+/// Processor time of a control group in microseconds; every version 2 group has it, with or without a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupProcessor {
     /// All.
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_may_stand_close_to_their_colon() {
+    fn interfaces_may_have_no_space_after_their_colon() {
         let text = b"Inter-| Receive\n face |bytes\n  tap1:100 2 0 3 0 0 0 0 400 5 0 6 0 0 0 0\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n";
         let found = parse_net_dev(text);
         assert_eq!(found[0].name, "tap1");

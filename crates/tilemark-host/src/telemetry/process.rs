@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{Buffer, KeptFile};
+use super::files::{Buffer, OpenFile};
 use super::parse::{
     GroupProcessor, PressureTotals, ProcessIo, Pss, TICK_NS, TaskStat, parse_cpu_stat, parse_pressure,
     parse_process_io, parse_schedstat, parse_smaps_rollup, parse_statm, parse_task_stat,
@@ -45,9 +45,9 @@ pub(super) struct Tracked {
 
 #[derive(Debug)]
 struct GroupFiles {
-    processor: io::Result<KeptFile>,
-    members: io::Result<KeptFile>,
-    pressure: [Option<KeptFile>; 3],
+    processor: io::Result<OpenFile>,
+    members: io::Result<OpenFile>,
+    pressure: [Option<OpenFile>; 3],
 }
 
 impl Tracked {
@@ -141,9 +141,9 @@ impl GroupFiles {
     fn open(path: &Path) -> Self {
         let pressure = ["cpu.pressure", "memory.pressure", "io.pressure"];
         Self {
-            processor: KeptFile::open(&path.join("cpu.stat")),
-            members: KeptFile::open(&path.join("cgroup.procs")),
-            pressure: pressure.map(|file| KeptFile::open(&path.join(file)).ok()),
+            processor: OpenFile::open(&path.join("cpu.stat")),
+            members: OpenFile::open(&path.join("cgroup.procs")),
+            pressure: pressure.map(|file| OpenFile::open(&path.join(file)).ok()),
         }
     }
 
@@ -257,9 +257,9 @@ impl Sum {
 #[derive(Debug)]
 struct Process {
     pid: u32,
-    stat: KeptFile,
-    statm: Option<KeptFile>,
-    io: Option<KeptFile>,
+    stat: OpenFile,
+    statm: Option<OpenFile>,
+    io: Option<OpenFile>,
     threads: Vec<ThreadFiles>,
     /// How many threads lived when they were listed.
     listed: Option<u64>,
@@ -268,7 +268,7 @@ struct Process {
 #[derive(Debug)]
 struct ThreadFiles {
     id: u32,
-    schedule: KeptFile,
+    schedule: OpenFile,
     /// Only of a virtual processor.
     vcpu: Option<VcpuFiles>,
 }
@@ -276,7 +276,7 @@ struct ThreadFiles {
 #[derive(Debug)]
 struct VcpuFiles {
     kind: VcpuKind,
-    stat: KeptFile,
+    stat: OpenFile,
 }
 
 impl Process {
@@ -284,9 +284,9 @@ impl Process {
         let folder = proc_folder.join(pid.to_string());
         Ok(Self {
             pid,
-            stat: KeptFile::open(&folder.join("stat"))?,
-            statm: KeptFile::open(&folder.join("statm")).ok(),
-            io: KeptFile::open(&folder.join("io")).ok(),
+            stat: OpenFile::open(&folder.join("stat"))?,
+            statm: OpenFile::open(&folder.join("statm")).ok(),
+            io: OpenFile::open(&folder.join("io")).ok(),
             threads: Vec::new(),
             listed: None,
         })
@@ -364,13 +364,13 @@ impl ThreadFiles {
     fn open(folder: &Path, id: u32, kind: WatchedKind, buffer: &mut Buffer) -> io::Result<Option<Self>> {
         let mut vcpu = None;
         if kind == WatchedKind::QemuGuest {
-            let name = KeptFile::open(&folder.join("comm"))?;
+            let name = OpenFile::open(&folder.join("comm"))?;
             match vcpu_kind(name.read_small(buffer)?) {
                 None => return Ok(None),
-                Some(kind) => vcpu = Some(VcpuFiles { kind, stat: KeptFile::open(&folder.join("stat"))? }),
+                Some(kind) => vcpu = Some(VcpuFiles { kind, stat: OpenFile::open(&folder.join("stat"))? }),
             }
         }
-        Ok(Some(Self { id, schedule: KeptFile::open(&folder.join("schedstat"))?, vcpu }))
+        Ok(Some(Self { id, schedule: OpenFile::open(&folder.join("schedstat"))?, vcpu }))
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Watched {
     pub name: String,
     /// What it is, which decides where its processor time is counted.
     pub kind: WatchedKind,
-    /// Its processes. Where there are none, the members of `group` are taken, anew at each reading.
+    /// Its processes. Where there are none, the members of `group` are taken, again at each reading.
     pub pids: Vec<u32>,
     /// Its version 2 control group, where it has one of its own: exact time, all children, pressure.
     pub group: Option<PathBuf>,

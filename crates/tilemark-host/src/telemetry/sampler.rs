@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::energy::{Zone, open_zones, read_zones};
-use super::files::{Buffer, KeptFile};
+use super::files::{Buffer, OpenFile};
 use super::parse::{
     parse_diskstats, parse_loadavg, parse_meminfo, parse_net_dev, parse_number, parse_pressure, parse_stat,
     parse_vmstat,
@@ -21,14 +21,14 @@ use crate::error::HostError;
 pub struct Sampler {
     root: PathBuf,
     buffer: Buffer,
-    stat: KeptFile,
-    run_queue: Option<KeptFile>,
-    memory: Option<KeptFile>,
-    events: Option<KeptFile>,
-    disks: Option<KeptFile>,
-    interfaces: Option<KeptFile>,
-    pressure: [Option<KeptFile>; 3],
-    throttles: Vec<KeptFile>,
+    stat: OpenFile,
+    run_queue: Option<OpenFile>,
+    memory: Option<OpenFile>,
+    events: Option<OpenFile>,
+    disks: Option<OpenFile>,
+    interfaces: Option<OpenFile>,
+    pressure: [Option<OpenFile>; 3],
+    throttles: Vec<OpenFile>,
     energy: Vec<Zone>,
     watched: Vec<Tracked>,
     missing: Vec<String>,
@@ -44,14 +44,14 @@ impl Sampler {
         Self::at_root(Path::new("/"), watched)
     }
 
-    /// The same for a tree of files that stands for a host.
+    /// The same for a tree of files that represents a host.
     ///
     /// # Errors
     /// Where its `proc/stat` cannot be opened.
     pub fn at_root(root: &Path, watched: &[Watched]) -> Result<Self, HostError> {
         let stat = root.join("proc/stat");
         let mut missing = Vec::new();
-        let mut open = |path: &str| match KeptFile::open(&root.join(path)) {
+        let mut open = |path: &str| match OpenFile::open(&root.join(path)) {
             Ok(file) => Some(file),
             Err(error) => {
                 missing.push(format!("/{path}: {error}"));
@@ -71,7 +71,7 @@ impl Sampler {
                 missing.push(reason);
                 Vec::new()
             }),
-            stat: KeptFile::open(&stat).map_err(|source| HostError::Telemetry { path: stat, source })?,
+            stat: OpenFile::open(&stat).map_err(|source| HostError::Telemetry { path: stat, source })?,
             buffer: Buffer::new(),
             watched: watched.iter().map(|watched| Tracked::new(root, watched)).collect(),
             root: root.to_owned(),
@@ -84,7 +84,7 @@ impl Sampler {
         self.watched = watched.iter().map(|watched| Tracked::new(&self.root, watched)).collect();
     }
 
-    /// What this host does not tell at all, so that each second need not say it.
+    /// What this host does not report at all, so that each second need not say it.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
@@ -132,12 +132,12 @@ impl Sampler {
     }
 }
 
-fn read<'b>(file: Option<&KeptFile>, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+fn read<'b>(file: Option<&OpenFile>, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
     file?.read_whole(buffer).ok()
 }
 
 /// Nothing where there is no counter at all, or one cannot be read.
-fn sum(files: &[KeptFile], buffer: &mut Buffer) -> Option<u64> {
+fn sum(files: &[OpenFile], buffer: &mut Buffer) -> Option<u64> {
     if files.is_empty() {
         return None;
     }
@@ -145,13 +145,13 @@ fn sum(files: &[KeptFile], buffer: &mut Buffer) -> Option<u64> {
 }
 
 /// Counters of thermal throttling, which only Intel's bare metal shows (thermal_throttle in the kernel's x86 code).
-fn throttle_files(root: &Path, missing: &mut Vec<String>) -> Vec<KeptFile> {
+fn throttle_files(root: &Path, missing: &mut Vec<String>) -> Vec<OpenFile> {
     let processors = root.join("sys/devices/system/cpu");
     let mut files = Vec::new();
     for entry in fs::read_dir(&processors).into_iter().flatten().flatten() {
         let folder = entry.path().join("thermal_throttle");
         for counter in ["core_throttle_count", "package_throttle_count"] {
-            files.extend(KeptFile::open(&folder.join(counter)).ok());
+            files.extend(OpenFile::open(&folder.join(counter)).ok());
         }
     }
     if files.is_empty() {

@@ -63,7 +63,7 @@ impl Second {
 pub struct ProcessorSplit {
     /// Everything that guests' processes used.
     pub guests: f64,
-    /// Of that, work of the guests themselves; null where some QEMU's threads could not be told apart.
+    /// Of that, work of the guests themselves; null where some QEMU's threads could not be distinguished.
     pub guest_work: Option<f64>,
     /// Of that, QEMU and the host's kernel on behalf of guests; null likewise.
     pub host_for_guests: Option<f64>,
@@ -113,7 +113,7 @@ pub struct MemorySecond {
     pub swap_in_bytes: Option<u64>,
     /// Written to swap.
     pub swap_out_bytes: Option<u64>,
-    /// Processes killed for want of memory.
+    /// Processes killed because memory ran out.
     pub oom_kills: Option<u64>,
 }
 

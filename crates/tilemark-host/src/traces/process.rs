@@ -33,7 +33,7 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     Process::of(pid).map(|process| process.start_ticks)
 }
 
-/// What the kernel says of a process or thread in its `stat`.
+/// What the kernel says about a process or thread in its `stat`.
 pub(crate) struct Stat {
     name: String,
     /// The process that it belongs to; 2 for all threads of the kernel.

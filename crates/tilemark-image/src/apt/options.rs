@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::command::Tool;
 
-/// Names of settings, lower-case; one that ends in `::` stands for all below it.
+/// Names of settings, lower-case; one that ends in `::` means all below it.
 const KEPT: [&str; 10] = [
     "acquire::http::proxy",
     "acquire::http::proxy::",

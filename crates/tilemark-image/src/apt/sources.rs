@@ -131,7 +131,7 @@ fn read_if_there(file: &Path) -> Result<String> {
     }
 }
 
-/// `deb [option=value …] URI SUITE COMPONENT…`. Lines that apt would refuse are left out: apt itself tells of them.
+/// `deb [option=value …] URI SUITE COMPONENT…`. Lines that apt would refuse are left out: apt itself reports them.
 pub fn one_line_sources(text: &str) -> Vec<AptSource> {
     text.lines().filter_map(|line| one_line_source(line.split('#').next()?.trim())).collect()
 }
@@ -208,7 +208,7 @@ fn paragraph_sources(paragraph: &str) -> Vec<AptSource> {
     words("uris").into_iter().filter_map(|uri| supported(source(uri))).collect()
 }
 
-/// In deb822 a line with one dot stands for an empty one.
+/// In deb822 a line with one dot means an empty one.
 fn inline_key(value: &str) -> String {
     let lines = value.trim().lines().map(|line| if line.trim() == "." { "" } else { line.trim() });
     lines.fold(String::new(), |key, line| key + line + "\n")

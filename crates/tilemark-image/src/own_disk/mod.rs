@@ -71,7 +71,7 @@ impl DiskFormat {
     }
 }
 
-/// Reads what the files of a disk say of themselves: at most some MiB, however large they are.
+/// Reads what the files of a disk say about themselves: at most some MiB, however large they are.
 ///
 /// # Errors
 /// When it is absent, no file, damaged, encrypted, in a format that is not read here, or needs a file that it may not have.

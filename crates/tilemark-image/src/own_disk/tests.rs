@@ -180,7 +180,7 @@ fn a_disk_that_others_could_exchange_before_qemu_opens_it_is_refused() {
 }
 
 #[test]
-fn what_is_no_disk_is_named_with_what_it_is() {
+fn a_file_that_is_not_a_disk_is_named_with_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     assert!(refused(folder.path()).ends_with("is a folder"));
     assert!(refused("/dev/null".as_ref()).ends_with("is not a file"));

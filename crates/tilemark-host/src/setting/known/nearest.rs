@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_letters_apart_is_near() {
+    fn names_a_few_letters_apart_are_near() {
         assert_eq!(distance("kitten", "sitting"), 3);
         let known = ["thp", "thp.defrag", "ksm", "vm.swappiness"];
         assert_eq!(among("vm.swapiness", known.into_iter()), ["vm.swappiness"]);

@@ -96,7 +96,7 @@ fn queues(request: &Request<'_>, kind: &str, file: &str) -> Result<Vec<Setting>,
     let mask = request.mask()?;
     let folder = format!("/sys/class/net/{device}/queues");
     let mut queues = request.root.names(&folder);
-    // A device with one queue has the file of XPS, and the kernel says of it that it does not exist.
+    // A device with one queue has the file of XPS, and the kernel says about it that it does not exist.
     queues.retain(|queue| {
         queue.starts_with(kind) && request.root.text(&format!("{folder}/{queue}/{file}")).is_some()
     });

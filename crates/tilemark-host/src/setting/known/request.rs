@@ -25,7 +25,7 @@ impl Request<'_> {
         self.value == "on"
     }
 
-    /// One file of the host that has the value as it was asked for.
+    /// One file of the host that has exactly the value that was asked for.
     pub(super) fn file(&self, path: &str, form: Form) -> Result<Vec<Setting>, HostError> {
         self.file_with(path, form, self.value)
     }
