@@ -1,4 +1,4 @@
-//! What a load process is told, and what it tells back.
+//! What a load process is asked for, and what it reports.
 
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
@@ -166,12 +166,12 @@ impl Stream {
     }
 }
 
-/// What a load process tells while it works.
+/// What a load process reports while it works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LoadEvent {
-    /// All connections stand, and whatever else it needs; the schedule begins when it is told to.
+    /// All connections are open, and all else is ready; the schedule begins on request.
     Started(Sender),
-    /// One second of one stream. Seconds count from the start of the measurement; warm-up is not told.
+    /// One second of one stream. Seconds count from the start of the measurement; warm-up is not reported.
     Second(StreamSecond),
     /// How busy the sender was in one second.
     Busy {

@@ -29,10 +29,10 @@ pub enum Request {
     StartService(Box<Service>),
     /// End all services and wait until they are gone.
     StopService,
-    /// Make ready to send load, or to work from inside. Progress comes as events: `Started` when all stands that it needs,
+    /// Make ready to send load, or to work from inside. Progress comes as events: `Started` when all that it needs is ready,
     /// the last is `Done` or `Failed`.
     PrepareLoad(Box<LoadJob>),
-    /// The load begins now, or as soon as all stands that it needs. There is no reply.
+    /// The load begins now, or as soon as all that it needs is ready. There is no reply.
     BeginLoad,
     /// End the load at once; what was measured up to now is still reported.
     StopLoad,
@@ -41,7 +41,7 @@ pub enum Request {
     TouchMemory(Bytes),
     /// So many bytes of the kernel's randomness, as seen inside.
     Random(u32),
-    /// What the guest says of itself.
+    /// What the guest says about itself.
     Describe,
     /// Run a program, for `guests exec`. The reply comes when it has ended; other requests are answered meanwhile.
     Execute(Execute),
@@ -148,7 +148,7 @@ impl Service {
         self.holds.as_ref().and_then(|work| work.store())
     }
 
-    /// How long a broker that others wrote may take until it serves its user: it starts a runtime of its own first. On a
+    /// How long a third-party broker may take until it serves its user: it starts a runtime of its own first. On a
     /// host that is busy with other work each of these times is ten times what it takes on a quiet one.
     pub const fn foreign_broker_within(&self) -> Duration {
         Duration::from_secs(if self.is_emulated { 900 } else { 400 })
@@ -162,7 +162,7 @@ impl Service {
     }
 }
 
-/// A user made for one run. It stands in no output, log or record: not even its debug form tells the password.
+/// A user made for one run. No output, log or record has it: not even its debug form shows the password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// Its name.

@@ -18,7 +18,7 @@ pub const HELLO_BYTES: usize = 20;
 pub struct Hello {
     /// Version of the speaker's protocol.
     pub version: u32,
-    /// Chosen by the host, given back by the agent.
+    /// Chosen by the host, returned by the agent.
     pub nonce: u64,
 }
 

@@ -53,7 +53,7 @@ impl Port {
             .map_err(step(format!("open {}", path.display())))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(step("make an epoll"))?;
         // Edge-triggered: while the host's end is closed the port is "hung up" without end, and a level would
-        // wake a thread that asks again at once; sixteen clones doing so made the seventeenth take 12 s.
+        // wake a thread that retries at once; sixteen clones doing so made the seventeenth take 12 s.
         let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(&epoll, &file, epoll::EventData::new_u64(0), events).map_err(step("watch the port"))?;
         Ok(Self { file: Arc::new(file), epoll })

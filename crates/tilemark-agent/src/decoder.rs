@@ -11,7 +11,7 @@ pub(crate) enum Incoming {
     Frame(Vec<u8>),
 }
 
-/// Collects bytes. A hello is found wherever it stands, so one that follows half a frame of a session that broke
+/// Collects bytes. A hello is found wherever it is, so one that follows half a frame of a session that broke
 /// off is not swallowed by it. A frame that contains magic and version side by side would be taken for one;
 /// no message of the protocol does.
 #[derive(Debug, Default)]

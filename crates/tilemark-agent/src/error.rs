@@ -52,7 +52,7 @@ pub(crate) enum AgentError {
         service: String,
         /// How.
         status: ExitStatus,
-        /// Its last words, as a continuation of the sentence; empty where they stand elsewhere.
+        /// Its last words, as a continuation of the sentence; empty where they are shown elsewhere.
         said: String,
     },
     /// A port that the guest's own system should serve.
@@ -75,7 +75,7 @@ pub(crate) enum AgentError {
         within: Duration,
         /// What came of the last attempt.
         refusal: String,
-        /// Its last words, as a continuation of the sentence; empty where they stand elsewhere.
+        /// Its last words, as a continuation of the sentence; empty where they are shown elsewhere.
         said: String,
     },
     /// The database of the service's store.
@@ -166,7 +166,7 @@ mod tests {
     use tilemark_store::StoreError;
 
     #[test]
-    fn a_database_that_is_full_is_told_as_that_with_its_own_remedy() {
+    fn a_full_database_is_reported_with_its_own_remedy() {
         let full = StoreError::Full { source: "no space left on device".into() };
         let remedy = full.remedy();
         let error = AgentError::from(full);

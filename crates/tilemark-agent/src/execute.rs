@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_start_is_told_as_by_a_shell() {
+    fn a_program_that_does_not_start_has_the_exit_code_of_a_shell() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (program, expected) in [("/nowhere/program", 127), (file.path().to_str().unwrap(), 126)] {
             let order = Execute { arguments: vec![program.to_owned()], within: Span::from_seconds(20) };

@@ -43,7 +43,7 @@ pub(crate) fn start() -> Result<(), AgentError> {
 
 /// Serves until the host wants it to end, and powers the guest off then.
 pub(crate) fn run() -> Result<(), AgentError> {
-    // After an error the disk's system goes on: its console shows the error, and the host waits for an answer in vain.
+    // After an error the disk's system goes on: its console shows the error, and the host waits for an answer without success.
     serve::serve(OfDisk(port()?))?;
     rustix::fs::sync();
     reboot(RebootCommand::PowerOff).map_err(step("power off"))

@@ -26,7 +26,7 @@ use tilemark_workloads::sessions::ASKS;
 /// The guest's one network device.
 pub(crate) const DEVICE: &str = "eth0";
 const MACHINE_ID: &str = "/etc/machine-id";
-/// A file in memory that stands in for it: writing it does not go through the overlay.
+/// A file in memory in its place: writing it does not go through the overlay.
 const MACHINE_ID_IN_MEMORY: &str = "/run/tilemark-machine-id";
 
 /// Where an identity is put: opened once.

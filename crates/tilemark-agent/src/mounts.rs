@@ -123,7 +123,7 @@ pub(crate) fn devices(dev: &Path) -> Result<(), AgentError> {
     links(dev)
 }
 
-/// The files of /proc and /sys that tell most of the whole host: its memory, keys, messages, timers and energy.
+/// The files of /proc and /sys that reveal most of the whole host: its memory, keys, messages, timers and energy.
 const COVERED: [&str; 13] = [
     "/proc/kcore",
     "/proc/key-users",

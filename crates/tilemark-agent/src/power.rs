@@ -1,6 +1,6 @@
 //! What needs the power over a kernel: names, addresses, mounts. In a guest the serving process has it, since the kernel is the
 //! guest's own. In a native twin the kernel is the host's: there process 1 keeps the power, does these few things when it is asked
-//! to, and everything else stands behind walls.
+//! to, and everything else is in a sandbox.
 //!
 //! ```text
 //! host -> `serve-socket`, services, loads, programs (walls) -> order -> process 1 (power) -> mount, address, name

@@ -29,7 +29,7 @@ const RANDOM_BYTES_MAX: u32 = 64 << 10;
 pub(crate) struct Answers(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl Answers {
-    /// Sends one reply. A host that hung up is no error: the next session starts anew.
+    /// Sends one reply. A host that hung up is no error: the next session starts again.
     pub(crate) fn send(&self, reply: &Reply) {
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = write_frame(&mut *writer, reply) {
@@ -54,7 +54,7 @@ enum Next {
     End,
 }
 
-/// Serves until told to power off, or until a twin's host is gone.
+/// Serves until it is asked to power off, or until a twin's host is gone.
 pub(crate) fn serve(mut channel: impl Channel + Owned) -> Result<(), AgentError> {
     let answers = Answers(Arc::new(Mutex::new(channel.writer().map_err(step("write to the host"))?)));
     let mut agent = Agent::new(channel.owner(), answers.clone())?;
@@ -219,7 +219,7 @@ impl Agent {
             }
             Request::StopService => self.services.stop(self.place.power())?,
             Request::PrepareLoad(_) => return Err(AgentError::Refused("a load runs already")),
-            // None runs, or it would have been told to end.
+            // None runs, or it would have been asked to end.
             Request::StopLoad | Request::BeginLoad => {}
             Request::TouchMemory(size) => memory::touch(size)?,
             Request::Random(count) => return Ok(Reply::Random(random(count)?)),

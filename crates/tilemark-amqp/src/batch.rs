@@ -52,7 +52,7 @@ impl PublishBatch {
         self.stride
     }
 
-    /// The body of a message, as far as it stands in its first frame.
+    /// The body of a message, as far as its first frame holds it.
     #[inline]
     pub fn body_mut(&mut self, index: usize) -> &mut [u8] {
         let at = index * self.stride + self.body_at;

@@ -33,7 +33,7 @@ impl<'a> ContentHeader<'a> {
     }
 }
 
-/// Property flags and values as they stand on the wire.
+/// Property flags and values as they are on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
 
@@ -75,7 +75,7 @@ impl<'a> Properties<'a> {
     /// Delivery mode 2, nothing else: a persistent message.
     pub const PERSISTENT: Properties<'static> = Properties(&[0x10, 0, 2]);
 
-    /// Takes flags and values as they stand on the wire.
+    /// Takes flags and values as they are on the wire.
     pub const fn from_bytes(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -87,20 +87,20 @@ impl<'a> Properties<'a> {
 
     /// What a broker acts on, found in one walk over all properties.
     #[inline]
-    pub fn wishes(self) -> Result<Wishes<'a>, DecodeError> {
+    pub fn for_broker(self) -> Result<BrokerProperties<'a>, DecodeError> {
         match self.0 {
-            [0, 0] => Ok(Wishes::default()),
-            [0x10, 0, mode] => Ok(Wishes { persistent: *mode == 2, ..Wishes::default() }),
+            [0, 0] => Ok(BrokerProperties::default()),
+            [0x10, 0, mode] => Ok(BrokerProperties { persistent: *mode == 2, ..BrokerProperties::default() }),
             _ => {
-                let mut wishes = Wishes::default();
+                let mut found = BrokerProperties::default();
                 self.walk(|index, bytes| match index {
-                    HEADERS => wishes.headers = Table::of_checked(bytes),
-                    DELIVERY_MODE => wishes.persistent = bytes == [2],
-                    EXPIRATION => wishes.expiration = Some(bytes),
-                    USER_ID => wishes.user_id = Some(bytes),
+                    HEADERS => found.headers = Table::of_checked(bytes),
+                    DELIVERY_MODE => found.persistent = bytes == [2],
+                    EXPIRATION => found.expiration = Some(bytes),
+                    USER_ID => found.user_id = Some(bytes),
                     _ => {}
                 })?;
-                Ok(wishes)
+                Ok(found)
             }
         }
     }
@@ -164,7 +164,7 @@ impl<'a> Properties<'a> {
 
 /// The properties of a message that a broker acts on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes<'a> {
+pub struct BrokerProperties<'a> {
     /// The table of headers; empty without one.
     pub headers: Table<'a>,
     /// It asks to survive a restart (delivery mode 2).
@@ -292,16 +292,16 @@ mod tests {
     fn the_delivery_mode_is_found_among_other_properties() {
         // content-type "a", delivery-mode 2, user-id "u"
         let properties = Properties(&[0x90, 0x10, 1, b'a', 2, 1, b'u']);
-        let wishes = properties.wishes().unwrap();
-        assert_eq!((wishes.persistent, wishes.user_id), (true, Some(&b"u"[..])));
+        let found = properties.for_broker().unwrap();
+        assert_eq!((found.persistent, found.user_id), (true, Some(&b"u"[..])));
         // headers, priority 7, expiration "60"
         let headers = [0x29, 0, 0, 0, 0, 4, 1, b'a', b't', 1, 7, 2, b'6', b'0'];
-        let wishes = Properties(&headers).wishes().unwrap();
-        assert_eq!(wishes.expiration, Some(&b"60"[..]));
-        assert_eq!(wishes.headers.get("a"), Some(crate::Value::Bool(true)));
-        assert!(Properties::PERSISTENT.wishes().unwrap().persistent);
-        assert!(!Properties::NONE.wishes().unwrap().persistent);
-        assert!(!Properties(&[0x10, 0, 1]).wishes().unwrap().persistent);
+        let found = Properties(&headers).for_broker().unwrap();
+        assert_eq!(found.expiration, Some(&b"60"[..]));
+        assert_eq!(found.headers.get("a"), Some(crate::Value::Bool(true)));
+        assert!(Properties::PERSISTENT.for_broker().unwrap().persistent);
+        assert!(!Properties::NONE.for_broker().unwrap().persistent);
+        assert!(!Properties(&[0x10, 0, 1]).for_broker().unwrap().persistent);
     }
 
     #[test]

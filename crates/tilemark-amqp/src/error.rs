@@ -2,7 +2,7 @@
 
 use crate::ReplyCode;
 
-/// Bytes that are not AMQP 0-9-1. The peer is at fault; [`DecodeError::reply_code`] is what to tell it.
+/// Bytes that are not AMQP 0-9-1. The peer is at fault; [`DecodeError::reply_code`] is the code for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The first octet of a frame is none of 1, 2, 3, 8.

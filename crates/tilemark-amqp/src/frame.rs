@@ -41,7 +41,7 @@ pub struct Frame<'a> {
     pub kind: FrameKind,
     /// The channel; 0 is the connection itself.
     pub channel: u16,
-    /// What stands between its head and its end octet.
+    /// What is between its head and its end octet.
     pub payload: &'a [u8],
 }
 

@@ -29,7 +29,7 @@ mod wire;
 pub use batch::PublishBatch;
 pub use codes::{ReplyCode, Scope};
 pub use content::{
-    ContentHeader, DeliverMethod, Properties, Wishes, put_content, put_deliver, put_header,
+    BrokerProperties, ContentHeader, DeliverMethod, Properties, put_content, put_deliver, put_header,
     put_header_payload,
 };
 pub use error::DecodeError;

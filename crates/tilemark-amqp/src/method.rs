@@ -9,7 +9,7 @@ pub const BASIC_CLASS: u16 = 60;
 macro_rules! methods {
     ($($name:ident = ($class:literal, $id:literal) { $($field:ident : $type:ty),* $(,)? })*) => {
         /// A method with its arguments, borrowed from the receive buffer. Names and order are the specification's;
-        /// its reserved arguments are kept as `reserved`, so that encoding gives back what was read.
+        /// its reserved arguments are kept as `reserved`, so that encoding returns what was read.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[allow(missing_docs, reason = "the specification documents methods and arguments under these names")]
         pub enum Method<'a> {
@@ -129,7 +129,7 @@ methods! {
 /// What a server needs of `basic.publish`, read without building a [`Method`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishArguments<'a> {
-    /// Exchange and routing key as two short strings, as they stand on the wire: `basic.deliver` carries them the same way.
+    /// Exchange and routing key as two short strings, as they are on the wire: `basic.deliver` carries them the same way.
     pub route: &'a [u8],
     /// The exchange; empty is the default exchange.
     pub exchange: ShortStr<'a>,

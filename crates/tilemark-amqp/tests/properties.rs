@@ -184,7 +184,7 @@ proptest! {
         let _ = PublishArguments::decode(&bytes);
         let _ = Table::checked(&bytes).map(|table| table.entries().count());
         if let Ok(header) = ContentHeader::decode(&bytes) {
-            let _ = (header.properties.check(), header.properties.wishes());
+            let _ = (header.properties.check(), header.properties.for_broker());
         }
         let _ = Properties::from_bytes(&bytes).check();
         let mut payload = [class.to_be_bytes(), id.to_be_bytes()].concat();

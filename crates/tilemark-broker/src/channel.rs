@@ -95,7 +95,7 @@ pub(crate) enum Settlement {
 pub(crate) struct Transaction {
     pub(crate) publishes: Vec<PendingPublish>,
     pub(crate) settlements: Vec<(Unacknowledged, Settlement)>,
-    /// Memory of both besides the messages, bytes.
+    /// Memory of both without the messages, bytes.
     pub(crate) bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a broker is told before it starts.
+//! The settings of a broker.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// Compares in a time that does not depend on where the first difference stands.
+/// Compares in a time that does not depend on where the first difference is.
 fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -14,7 +14,7 @@ pub(crate) enum Origin {
     Elsewhere,
 }
 
-/// Where the conversation stands.
+/// How far the conversation is.
 ///
 /// ```text
 /// Header -> StartOk -> TuneOk -> Open -> Running -> Closing -> Ended
@@ -89,8 +89,8 @@ pub(crate) struct Connection {
     pub(crate) pause: Option<Pause>,
     /// What it asked for and what is not done yet.
     pub(crate) chores: u32,
-    /// It was told `connection.blocked`.
-    pub(crate) told_blocked: bool,
+    /// `connection.blocked` was sent to it.
+    pub(crate) is_notified_of_block: bool,
     pub(crate) has_published: bool,
     /// A queue passed its consumers by because the outbox was full.
     pub(crate) starved: bool,
@@ -129,7 +129,7 @@ impl Connection {
             exclusive_queues: BTreeSet::new(),
             pause: None,
             chores: 0,
-            told_blocked: false,
+            is_notified_of_block: false,
             has_published: false,
             starved: false,
             touched: false,

@@ -22,7 +22,7 @@ use crate::slab::Key;
 
 /// One read takes at most this much of a peer, so that none keeps the others waiting.
 const READ_BYTES: usize = 256 * 1024;
-/// In front of it stands what the last read left: less than a frame, or what a paused peer had sent.
+/// What the last read left is in front of it: less than a frame, or what a paused peer had sent.
 const BUFFER_BYTES: usize = 2 * READ_BYTES;
 const LISTENER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
@@ -77,7 +77,7 @@ pub(crate) struct EventLoop {
     tls: Option<ServerTls>,
     notify: fn(&Notice),
     /// The failure of the journal was reported to the operator.
-    has_told_failure: bool,
+    has_reported_failure: bool,
 }
 
 impl EventLoop {
@@ -103,7 +103,7 @@ impl EventLoop {
             next_tick: Instant::now() + TICK,
             tls: config.tls.clone(),
             notify: config.notify,
-            has_told_failure: false,
+            has_reported_failure: false,
         })
     }
 
@@ -158,7 +158,7 @@ impl EventLoop {
             self.next_tick = now + TICK;
             self.engine.tick();
             self.publish_statistics();
-            self.tell_failure();
+            self.report_failure();
         }
         for id in self.engine.take_resumed() {
             self.resume(id);
@@ -179,11 +179,11 @@ impl EventLoop {
         next.saturating_duration_since(Instant::now())
     }
 
-    fn tell_failure(&mut self) {
-        if !self.has_told_failure
+    fn report_failure(&mut self) {
+        if !self.has_reported_failure
             && let Some(error) = self.engine.journal_failure()
         {
-            self.has_told_failure = true;
+            self.has_reported_failure = true;
             (self.notify)(&Notice::JournalFailed { error });
         }
     }

@@ -1,4 +1,4 @@
-//! Errors that a peer is told about in the protocol's own codes.
+//! Errors that are reported to a peer in the protocol's own codes.
 
 use tilemark_amqp::{DecodeError, ReplyCode};
 

@@ -142,12 +142,12 @@ pub(crate) struct Queue {
     ready: VecDeque<Entry>,
     /// Requeued messages, oldest first: each costs little, in whatever order they come.
     returned: BinaryHeap<Returned>,
-    /// Bytes of the messages that are ready, with what each costs besides.
+    /// Bytes of the messages that are ready, with the overhead of each.
     pub(crate) ready_bytes: u64,
     pub(crate) unacknowledged: u64,
     pub(crate) consumers: Vec<ConsumerId>,
     pub(crate) next_consumer: usize,
-    /// When a tick first found it without a consumer; declaring, getting and consuming start anew.
+    /// When a tick first found it without a consumer; declaring, getting and consuming start again.
     pub(crate) unused_since: Option<Instant>,
     /// When it last delivered to a channel whose queues share a limit.
     pub(crate) last_round: u64,
@@ -159,7 +159,7 @@ pub(crate) struct Queue {
     pub(crate) held_back: Vec<ConnectionId>,
 }
 
-/// Memory that a message costs besides its bytes: its entry and its place in the store.
+/// Memory that a message costs beyond its bytes: its entry and its place in the store.
 pub(crate) const ENTRY_BYTES: u64 = 64;
 
 /// Entries that an empty queue keeps room for: a few turns' worth.
@@ -250,7 +250,7 @@ impl Queue {
     }
 
     /// A long backlog leaves long buffers behind; when it is gone, so should they be.
-    pub(crate) fn give_back_memory(&mut self) {
+    pub(crate) fn free_memory(&mut self) {
         if self.ready.is_empty() && self.ready.capacity() > KEPT_ENTRIES {
             self.ready.shrink_to(KEPT_ENTRIES);
         }
@@ -309,7 +309,7 @@ mod tests {
     use crate::store::{Layout, Store};
 
     #[test]
-    fn a_message_that_is_put_back_stands_where_it_stood() {
+    fn a_requeued_message_is_at_its_former_place() {
         let mut store = Store::new();
         let settings = QueueSettings::plain([false; 3]);
         let mut queue = Queue::new(b"q"[..].into(), settings, 1);

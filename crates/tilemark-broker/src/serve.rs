@@ -106,7 +106,7 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.ask_to_end();
-        // Nobody is left to tell; `stop` is there for those who want to know.
+        // A failure here cannot be reported; `stop` returns it.
         let _ = self.join();
     }
 }

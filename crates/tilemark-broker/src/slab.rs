@@ -1,6 +1,6 @@
 //! Values under keys that are never mistaken for one another after reuse.
 
-/// Where a value stands, and in which life of the place.
+/// Where a value is, and in which life of the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) index: u32,

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_a_long_backlog_are_given_back() {
+    fn places_of_a_long_backlog_are_freed() {
         let mut store = Store::new();
         let ids: Vec<MessageId> = (0..100_000).map(|_| put(&mut store, b"x")).collect();
         ids.iter().for_each(|id| store.release(*id));

@@ -109,7 +109,7 @@ impl<'a> MessageHeaders<'a> {
     }
 }
 
-/// What routing has found out besides the queues.
+/// What routing has found out in addition to the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Routing {
     /// Headers were asked for: another message with the same key may go elsewhere.

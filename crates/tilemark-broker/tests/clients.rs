@@ -17,7 +17,7 @@ enum Client {
     Program(PathBuf),
 }
 
-/// A client is missing: CI may not skip, others are told.
+/// A client is missing: CI may not skip, others get a message.
 fn skip<T>(reason: &str) -> Option<T> {
     assert!(std::env::var_os("TILEMARK_CI").is_none(), "{reason}, and CI may not skip");
     eprintln!("skipped: {reason}");
@@ -123,7 +123,7 @@ scenarios! {
     pika_nacks_and_requeues: pika "nack_and_requeue";
     pika_commits_and_rolls_back: pika "transactions";
     pika_uses_topics_and_fanout: pika "topics_and_fanout";
-    pika_is_told_its_errors: pika "errors";
+    pika_gets_its_errors: pika "errors";
     pika_gets_dead_letters_as_of_rabbitmq: pika "dead_letters";
     pika_finds_the_keys_of_dead_letters: pika "keys_of_dead_letters";
     pika_sees_messages_expire_as_in_rabbitmq: pika "expiry";
@@ -271,7 +271,7 @@ fn perf_test_gets_all_that_it_published() {
     for exchange in exchanges {
         let mut command = Command::new("java");
         command.arg("-cp").arg(libraries.join("*")).args(["com.rabbitmq.perf.PerfTest", "--uri", &uri]);
-        // It ends when it has got all, and in vain after ten minutes.
+        // It ends when it has got all, and without success after ten minutes.
         let output =
             command.args(["--time", "600"]).args(exchange.split(' ')).output().expect("Maven needs it");
         let said = String::from_utf8_lossy(&output.stdout);

@@ -204,7 +204,7 @@ fn schedule(address: SocketAddr, rate: u64) -> LatencyLoad {
 }
 
 #[test]
-fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
+fn a_message_lost_by_schedule_is_named_and_counted_in_its_second() {
     let broker = broker();
     let relay = harmful(broker.address(), Harm::Drop(500));
     let settings = LatencyLoad { timeout: Duration::from_secs(5), ..schedule(relay, 1000) };
@@ -215,7 +215,7 @@ fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
 }
 
 #[test]
-fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
+fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_shows_it() {
     let broker = broker();
     // Large enough that the stall reaches back to the sender.
     let mut settings = schedule(harmful(broker.address(), Harm::Stall(600)), 2000);
@@ -235,7 +235,7 @@ fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
 }
 
 #[test]
-fn fewer_messages_than_were_asked_for_are_told() {
+fn fewer_messages_than_were_asked_for_are_an_error() {
     let broker = broker();
     let two = with(&load(broker.address(), 1_000_000_000), |all| all.publishers = 2);
     let asked = ThroughputLoad { seconds: Duration::from_millis(50), ..two };
@@ -420,14 +420,14 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
 }
 
 #[test]
-fn a_broker_that_is_asked_to_end_tells_its_peers() {
+fn a_broker_that_is_asked_to_end_informs_its_peers() {
     let broker = broker();
     let timeout = Duration::from_secs(60);
     let mut session = Session::open(&BrokerAddress::guest(broker.address()), timeout).expect("admitted");
     broker.ender()();
     let select = Method::ConfirmSelect { no_wait: true };
-    let told = session.call(&select, "say that it ends", |_| None::<()>).unwrap_err();
-    assert!(matches!(told, LoadError::Closed { code: 320, .. }), "{told}");
+    let error = session.call(&select, "say that it ends", |_| None::<()>).unwrap_err();
+    assert!(matches!(error, LoadError::Closed { code: 320, .. }), "{error}");
     drop(session);
     broker.wait().expect("a good end");
 }

@@ -74,7 +74,7 @@ fn every_message_comes_through_tls_once_and_whole() {
 }
 
 #[test]
-fn who_does_not_keep_tls_is_not_served_and_disturbs_nobody() {
+fn a_client_that_breaks_tls_is_not_served_and_disturbs_no_other() {
     let (broker, ca) = secured();
     // A client without TLS.
     let plain = BrokerAddress::guest(broker.address());

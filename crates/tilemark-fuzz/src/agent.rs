@@ -128,7 +128,7 @@ fn plan() -> Plan {
     PLAN.with(Clone::clone)
 }
 
-/// A web server, disks and a database: every way in which loads tell their figures.
+/// A web server, disks and a database: every way in which loads report their figures.
 const MIXED: &str = r#"
 schema = 1
 name = "mixed"

@@ -65,7 +65,7 @@ fn look_inside(kind: FrameKind, payload: &[u8]) {
         }
         FrameKind::Header => {
             if let Ok(header) = ContentHeader::decode(payload) {
-                let _ = (header.properties.check(), header.properties.wishes());
+                let _ = (header.properties.check(), header.properties.for_broker());
             }
         }
         FrameKind::Body | FrameKind::Heartbeat => {}

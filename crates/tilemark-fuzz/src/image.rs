@@ -1,4 +1,4 @@
-//! Images: archives that somebody exported, what they hold, and what a mirror says of packages.
+//! Images: archives that somebody exported, what they hold, and what a mirror says about packages.
 
 use crate::{Target, record::memory_folder};
 use std::{fs, path::Path};

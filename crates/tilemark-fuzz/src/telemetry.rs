@@ -1,4 +1,4 @@
-//! What the kernel says of the host and of processes, which name themselves.
+//! What the kernel says about the host and about processes, which name themselves.
 
 use crate::Target;
 use tilemark_host::{parse_list, placement, telemetry::parse};

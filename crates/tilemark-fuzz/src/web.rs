@@ -66,7 +66,7 @@ pub fn take_answers(bytes: &[u8]) {
         match conversation.received(0, piece, &mut out) {
             Progress::More | Progress::Pause(_) | Progress::Ready => continue,
             Progress::Answered(_) | Progress::Held { .. } => {}
-            // The connection is made anew.
+            // The connection is made again.
             Progress::Last(_) | Progress::Broken(_) => drop(conversation.connected(0, &mut out[0])),
         }
         drop(conversation.explain());

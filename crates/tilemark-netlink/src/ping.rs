@@ -60,7 +60,7 @@ const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 
 impl Ping {
-    /// Opens a raw socket. The identifier tells this sender's echoes from others'.
+    /// Opens a raw socket. The identifier distinguishes this sender's echoes from those of other senders.
     pub fn open(identifier: u16) -> io::Result<Self> {
         let socket =
             socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::ICMP))?;

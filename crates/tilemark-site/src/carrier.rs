@@ -261,13 +261,13 @@ impl Messages {
 
 fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    // ssh frames what it says of a changed key with `@`.
+    // ssh frames what it says about a changed key with `@`.
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with('@');
     let lines: Vec<&str> = text.lines().map(str::trim).filter(is_said).collect();
     printable_line(&lines[lines.len().saturating_sub(MESSAGE_LINES_SHOWN)..].join("; ")).into_owned()
 }
 
-/// What tells `srun` that it is in a job already. It would start a step of that job then, which has none of another host.
+/// The variables that show `srun` that it is in a job already. It would start a step of that job then, which has none of another host.
 const OF_A_JOB: [&str; 2] = ["SLURM_JOB_ID", "SLURM_JOBID"];
 
 /// Our environment, with another folder for temporary files where there is one, and outside of any job for what starts one.

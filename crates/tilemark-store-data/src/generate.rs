@@ -143,7 +143,7 @@ impl Generator {
         let mut summing = Summing::default();
         let (mut rows, mut bytes) = (0, 0);
         thread::scope(|scope| {
-            // Dropping the channels on an early return is what tells the workers to end.
+            // Dropping the channels on an early return makes the workers end.
             let lanes: Vec<(Receiver<Block>, Sender<Vec<u8>>)> = (0..workers)
                 .map(|worker| {
                     let (full_out, full_in) = sync_channel(BLOCKS_WAITING);

@@ -25,7 +25,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// All tables; each stands after the tables that its keys point to, and inventory after the lines it sums up.
+    /// All tables; each comes after the tables that its keys point to, and inventory after the lines it sums up.
     pub const ALL: [Table; 7] = [
         Table::Categories,
         Table::Products,

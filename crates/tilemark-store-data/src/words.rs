@@ -45,7 +45,7 @@ pub const CATEGORIES: [&str; 16] = [
     "Western",
 ];
 
-/// Postal codes of the 50 states of the USA and its capital's district, which stands last.
+/// Postal codes of the 50 states of the USA and its capital's district, which is last.
 pub const STATES: [&str; 51] = [
     "AK", "AL", "AR", "AZ", "CA", "CO", "CT", "DE", "FL", "GA", "HI", "IA", "ID", "IL", "IN", "KS", "KY",
     "LA", "MA", "MD", "ME", "MI", "MN", "MO", "MS", "MT", "NC", "ND", "NE", "NH", "NJ", "NM", "NV", "NY",

@@ -1,7 +1,7 @@
 //! What the data promises: the same bytes for any number of threads, the asked size, the stated distributions, and
 //! keys that point to something.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of test functions.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

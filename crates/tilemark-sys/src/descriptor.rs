@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Makes a second descriptor of the file that `owner` holds; a program that is started does not get it. For libraries that
-/// tell a descriptor's number only: what tells a `BorrowedFd` has a safe way.
+/// return a descriptor's number only: what returns a `BorrowedFd` has a safe way.
 ///
 /// # Errors
 /// What the kernel answered: the number names no open file, or this process has as many as it may.
@@ -15,7 +15,7 @@ pub fn duplicate(owner: &impl AsRawFd) -> io::Result<OwnedFd> {
     if made == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel made this descriptor just now and told nobody else.
+    // SAFETY: the kernel made this descriptor just now and gave its number to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
@@ -74,9 +74,9 @@ mod tests {
         drop(first);
         second.write_all(b"still here").unwrap();
         drop(second);
-        let mut told = String::new();
-        peer.read_to_string(&mut told).unwrap();
-        assert_eq!(told, "still here");
+        let mut received = String::new();
+        peer.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "still here");
         assert_eq!(duplicate(&-1).unwrap_err().raw_os_error(), Some(libc::EBADF));
     }
 }

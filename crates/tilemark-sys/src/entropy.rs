@@ -27,7 +27,7 @@ pub fn reseed_kernel(bytes: &[u8]) -> io::Result<()> {
     information.pool[..bytes.len()].copy_from_slice(bytes);
     let device = OpenOptions::new().write(true).open("/dev/urandom")?;
     // SAFETY: RNDADDENTROPY reads a header of two ints and as many bytes as the second says, all of which
-    // stand in `information`; RNDRESEEDCRNG takes no argument. No library wraps them.
+    // are in `information`; RNDRESEEDCRNG takes no argument. No library wraps them.
     let result = unsafe {
         match libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &raw const information) {
             0 => libc::ioctl(device.as_raw_fd(), RNDRESEEDCRNG),

@@ -10,7 +10,7 @@ use std::{
 /// tick the second leaves no trace. Git calls such a file racy.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Stands for the content of a file: which file it is, its size and when it was last changed (ctime, which nobody can
+/// Represents the content of a file: which file it is, its size and when it was last changed (ctime, which nobody can
 /// set). What a failing disk does to it is not seen.
 ///
 /// `None` at a time `now` at which a change to come might leave the same mark: too soon after the last one, or before

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_own_or_may_write_is_not_believed_and_neither_is_a_link() {
+    fn files_that_others_own_or_may_write_and_links_are_refused() {
         let base = tempfile::tempdir().unwrap();
         let (folder, file, link) =
             (base.path().join("folder"), base.path().join("file"), base.path().join("link"));

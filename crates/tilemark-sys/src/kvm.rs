@@ -1,7 +1,7 @@
 //! Times guest kernel-mode work on `/dev/kvm` against the same work on the host.
 //!
 //! A device file that opens, an API version and a VM that can be created prove nothing: a host may interpret guest kernel
-//! mode one instruction at a time. So this runs real work in long mode, ring 0, and gives back figures; what they mean is
+//! mode one instruction at a time. So this runs real work in long mode, ring 0, and returns figures; what they mean is
 //! decided elsewhere. It is not a VMM: there is no kernel, no interrupt, no device.
 //!
 //! ```text

@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Descriptors handed to a child get numbers below this; our own copies stand above.
+/// Descriptors handed to a child get numbers below this; our own copies are above.
 const FIRST_OWN_DESCRIPTOR: RawFd = 64;
 
 /// What is executed.
@@ -221,7 +221,7 @@ impl Spawn {
         self
     }
 
-    /// These walls stand around it and all that it starts.
+    /// These walls are around it and all that it starts.
     pub fn behind(mut self, walls: Walls) -> Self {
         self.walls = Some(walls);
         self

@@ -381,14 +381,14 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn nobody_behind_walls_makes_a_pair_of_sockets_of_another_kind() {
+    fn a_sandboxed_process_cannot_make_a_pair_of_sockets_of_another_kind() {
         // TIPC, whose module the host would load, and vsock; elsewhere the answer is that there is no such kind or no such pair.
         denied_to_all(&["53, 30, 1, 0, my $pair = \"x\" x 8", "53, 40, 1, 0, my $pair = \"x\" x 8"]);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn nobody_behind_walls_makes_the_host_load_a_module() {
+    fn a_sandboxed_process_cannot_make_the_host_load_a_module() {
         denied_to_all(&[
             // SCTP, DCCP by protocol and by type, L2TP, SMC, multipath TCP; SCTP of IPv6 that is closed at exec; a pair.
             "41, 2, 5, 132",
@@ -442,7 +442,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn nobody_behind_walls_makes_a_call_by_a_number_of_x32() {
+    fn a_sandboxed_process_cannot_make_a_call_by_a_number_of_x32() {
         // getpid, ioctl, ptrace, kexec_load, process_vm_readv and process_vm_writev; the last number that there can be.
         let numbers = [39, 514, 521, 528, 539, 540, 0x3fff_ffff];
         let calls = numbers.map(|number| format!("0x40000000 | {number}, 0, 0, 0, 0"));
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_sockets_on_this_host_is_made_behind_walls() {
+    fn a_sandboxed_process_may_make_a_pair_of_local_sockets() {
         let script = "exec perl -MSocket -e 'exit(socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) ? 7 : 8)'";
         for walls in [Walls::of_services(), Walls::of_monitor()] {
             if let Some(ended) = behind(walls.unwrap(), script) {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_behind_walls_types_into_a_terminal() {
+    fn a_sandboxed_process_cannot_type_into_a_terminal() {
         // Elsewhere the answer would be that this is no terminal.
         let script = "perl -e 'ioctl(STDIN, 0x5412, my $letter = \"a\"); exit($! == 1 ? 7 : 8)' </dev/null";
         if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_behind_walls_changes_a_loop_device() {
+    fn a_sandboxed_process_cannot_change_a_loop_device() {
         // Elsewhere the answer would be that this is no such device (LOOP_SET_STATUS64, LOOP_CLR_FD, LOOP_CONFIGURE).
         for request in ["0x4c04", "0x4c01", "0x4c0a"] {
             let script =

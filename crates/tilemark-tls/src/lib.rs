@@ -244,7 +244,7 @@ impl TlsFailure {
 }
 
 impl TlsFailure {
-    /// What a library that does TLS itself says of a handshake that failed: a failure of TLS, or the socket's own error.
+    /// What a library that does TLS itself says about a handshake that failed: a failure of TLS, or the socket's own error.
     pub fn of_stream(error: io::Error) -> Box<dyn std::error::Error + Send + Sync> {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(tls) => Box::new(Self::from(tls.clone())),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_and_no_key_is_named() {
+    fn a_file_that_is_not_a_certificate_or_key_is_named() {
         let (certificate, key) = made();
         let (other, _) = made();
         let wrong = |certificate: &str, key: &str| ServerTls::of_pem(certificate, key).unwrap_err();

@@ -28,7 +28,7 @@ impl Sha256Hash {
         Ok(writer.finish())
     }
 
-    /// The first twelve digits: enough to tell images apart on a screen.
+    /// The first twelve digits: enough to distinguish images on a screen.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }

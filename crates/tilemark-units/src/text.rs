@@ -71,8 +71,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_no_plural() {
-        let told = [0_u32, 1, 2].map(|count| counted(count, "tile"));
-        assert_eq!(told, ["0 tiles", "1 tile", "2 tiles"]);
+    fn the_unit_of_one_is_singular() {
+        let texts = [0_u32, 1, 2].map(|count| counted(count, "tile"));
+        assert_eq!(texts, ["0 tiles", "1 tile", "2 tiles"]);
     }
 }

@@ -32,7 +32,7 @@ enum Beginning {
 }
 
 impl RunningLoad {
-    /// Prepares it: it waits for its beginning when it has told that all stands. `send` gets each event, made to fit a
+    /// Prepares it: it reports that all is ready and waits for its beginning. `send` gets each event, made to fit a
     /// frame, from the load's thread.
     pub(crate) fn prepare(job: LoadJob, send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
         Self::prepare_with_begin_report(job, send, |_, _| ())
@@ -56,10 +56,10 @@ impl RunningLoad {
                 if matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. }) {
                     its_over.store(true, Ordering::Release);
                 }
-                let stands = matches!(event, LoadEvent::Started(_));
+                let is_ready = matches!(event, LoadEvent::Started(_));
                 send(fitted(event));
-                if stands {
-                    // An engine's schedule begins when this returns. Whoever could tell lives until this thread ends.
+                if is_ready {
+                    // An engine's schedule begins when this returns. The sender of that signal lives until this thread ends.
                     if let Ok(Beginning::At(intended_ns)) = begun.recv() {
                         began(intended_ns, woken_at(intended_ns));
                     }
@@ -69,7 +69,7 @@ impl RunningLoad {
         let thread = Some(thread::Builder::new().name("load".to_owned()).spawn(work)?);
         Ok(Self { stop, begin, thread, over })
     }
-    /// Lets it begin, at once or as soon as all stands.
+    /// Lets it begin, at once or as soon as all is ready.
     pub(crate) fn begin(&self) {
         // One that has ended needs no beginning.
         let _ = self.begin.send(Beginning::Now);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_prepared_stands_and_sends_nothing_before_it_is_told_to_begin() {
+    fn a_prepared_load_sends_nothing_before_it_is_asked_to_begin() {
         let mut session = session();
         session
             .send(&Request::PrepareLoad(Box::new(job(web_server(), Span::from_milliseconds(10)))))

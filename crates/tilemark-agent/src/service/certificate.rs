@@ -29,7 +29,7 @@ impl Certificate {
         let files = Files { certificate: folder.join("server.crt"), key: folder.join("server.key") };
         for (path, text) in [(&files.certificate, &self.certificate), (&files.key, &self.key)] {
             let failed = || step(format!("write {}", path.display()));
-            // A file that is there keeps its mode: begin anew.
+            // A file that is there keeps its mode: begin again.
             let _ = fs::remove_file(path);
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed())?;

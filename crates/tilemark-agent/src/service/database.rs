@@ -40,7 +40,7 @@ mod postgresql;
 /// An emulated guest on a busy host takes minutes to start a server on a large database; the host waits less long.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(600);
 /// Time between two attempts while a server starts; none are made once it answers.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// Purging and writing all that a large buffer pool holds.
 const ENDS_WITHIN: Duration = Duration::from_secs(300);
 /// Seed of the data: the same in every template, so that runs differ in nothing.
@@ -126,7 +126,7 @@ pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Re
                 ENDS_WITHIN.as_secs()
             )));
         }
-        thread::sleep(ASK_AGAIN_AFTER);
+        thread::sleep(RETRY_AFTER);
     }
     for disk in [DataDisk::Log, DataDisk::Data] {
         power.unmount(disk)?;
@@ -277,7 +277,7 @@ impl Server<'_> {
         fs::write(&note, "").map_err(step(format!("write {}", note.display())))
     }
 
-    /// A new file for the server's messages; what stands in it is printed if it does not start.
+    /// A new file for the server's messages; its content is printed if it does not start.
     fn messages(&self) -> Result<File, AgentError> {
         let path = Path::new(STATE).join("database.log");
         File::create(&path).map_err(step(format!("make {}", path.display())))
@@ -294,7 +294,7 @@ fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>)
     };
     let answers = || tilemark_store::answers(owner).map_err(|error| error.with_causes());
     let service = server.engine.to_string();
-    let wait = Wait { service: &service, within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    let wait = Wait { service: &service, within: ANSWERS_WITHIN, retry_after: RETRY_AFTER };
     wait.until_it_serves(child, answers, said)
 }
 

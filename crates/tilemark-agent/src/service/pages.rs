@@ -3,7 +3,7 @@
 use super::{
     started::Started,
     wait::{Wait, spawn},
-    web::{ANSWERS_WITHIN, ASK_AGAIN_AFTER, Awaited, STATE, start_nginx, write_file},
+    web::{ANSWERS_WITHIN, Awaited, RETRY_AFTER, STATE, start_nginx, write_file},
 };
 use crate::error::{AgentError, step};
 use std::{fs, os::unix::net::UnixStream, path::Path, process::Command};
@@ -26,7 +26,7 @@ pub(super) fn start(service: &Service, folder: &str) -> Result<Started, AgentErr
     }
     let conf = write_file(STATE, "php.conf", sessions::php_conf(service.vcpus, state).as_bytes())?;
     let mut php = spawn(Command::new(sessions::PHP_FPM).args(pages::php_arguments(&conf)), "PHP")?;
-    let wait = Wait { service: "PHP", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    let wait = Wait { service: "PHP", within: ANSWERS_WITHIN, retry_after: RETRY_AFTER };
     let socket = pages::php_socket(state);
     // It speaks to the console.
     wait.until_it_serves(&mut php, || UnixStream::connect(&socket).map(drop), String::new)?;

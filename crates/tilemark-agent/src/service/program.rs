@@ -19,7 +19,7 @@ use tilemark_agent_protocol::Service;
 use tilemark_plan::scenario::Ready;
 
 /// Time between two looks while it starts.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 /// A connection to a port of this very guest.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of a line; what is longer is cut into several.
@@ -61,7 +61,7 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     if let Some(errors) = child.stderr.take() {
         listen(errors, line, &said)?;
     }
-    let wait = Wait { service: program, within: ready.within.get(), ask_again_after: ASK_AGAIN_AFTER };
+    let wait = Wait { service: program, within: ready.within.get(), retry_after: RETRY_AFTER };
     let is_ready = || is_ready(ready, &said);
     if let Err(error) = wait.until_it_serves(&mut child, is_ready, || last_words(&said)) {
         // What it started goes too.
@@ -80,7 +80,7 @@ fn wait_for_port(port: u16, within: Duration) -> Result<Started, AgentError> {
             Err(source) if Instant::now() > deadline => {
                 return Err(AgentError::NobodyListens { port, within, source });
             }
-            Err(_) => thread::sleep(ASK_AGAIN_AFTER),
+            Err(_) => thread::sleep(RETRY_AFTER),
         }
     }
 }
@@ -136,7 +136,7 @@ fn listen(
 /// Its last lines, as a continuation of a sentence.
 fn last_words(said: &Mutex<Said>) -> String {
     // A program that has ended may have said something that was not read yet.
-    thread::sleep(10 * ASK_AGAIN_AFTER);
+    thread::sleep(10 * RETRY_AFTER);
     let said = locked(said);
     if said.last.is_empty() {
         return "; it printed nothing".to_owned();

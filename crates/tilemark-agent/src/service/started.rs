@@ -37,7 +37,7 @@ impl Started {
         Self { child: Some(child), ..Self::at(port) }
     }
 
-    /// A service that listens there, with nothing said of what it is.
+    /// A service that listens there, with nothing said about what it is.
     pub(in crate::service) const fn at(port: u16) -> Self {
         Self { port, has_group: false, child: None, pages: None, back_end: None, broker: None }
     }

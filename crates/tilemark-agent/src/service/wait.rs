@@ -11,7 +11,7 @@ use std::{
 };
 use tilemark_agent_protocol::Credentials;
 
-/// So many of its last lines are shown: why RabbitMQ gives up stands before what its runtime says of the end.
+/// So many of its last lines are shown: RabbitMQ prints why it gives up before its runtime prints how it ended.
 const LINES: usize = 20;
 /// So much of each is shown.
 const CHARACTERS: usize = 200;
@@ -24,7 +24,7 @@ pub(super) struct Wait<'a> {
     /// How long at most.
     pub(super) within: Duration,
     /// Time between two attempts while it starts; none are made once it answers.
-    pub(super) ask_again_after: Duration,
+    pub(super) retry_after: Duration,
 }
 
 /// Starts a service's program.
@@ -59,7 +59,7 @@ impl Wait<'_> {
                 let refusal = refusal.to_string();
                 return Err(AgentError::Slow { service, within: self.within, refusal, said: said() });
             }
-            thread::sleep(self.ask_again_after);
+            thread::sleep(self.retry_after);
         }
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn waited_for(script: &str, within: Duration) -> AgentError {
         let mut command = Command::new("/bin/sh");
         let mut child = spawn(command.args(["-c", script]).stdin(Stdio::null()), "a service").unwrap();
-        let wait = Wait { service: "a service", within, ask_again_after: Duration::from_millis(1) };
+        let wait = Wait { service: "a service", within, retry_after: Duration::from_millis(1) };
         let never = || Err("nobody listens");
         let error = wait.until_it_serves(&mut child, never, || "; it said this".to_owned()).unwrap_err();
         assert!(child.try_wait().unwrap().is_some(), "it was left running");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_ends_and_one_that_is_slow_are_told_apart_with_their_words() {
+    fn a_service_that_ends_and_one_that_is_slow_have_errors_of_their_own_with_their_output() {
         let ended = waited_for("exit 3", 3600 * SECOND);
         assert_eq!(ended.to_string(), "a service ended with exit status: 3 before it answered; it said this");
         let killed = waited_for("kill -KILL $$", 3600 * SECOND);
@@ -133,11 +133,11 @@ mod tests {
         let lines: String = (1..=30).map(|line| format!("line {line}\r\n\n")).collect();
         fs::write(&log, format!("{lines}\x1b[1mdefault_pass = 0123abcd{}", "x".repeat(CHARACTERS))).unwrap();
         let credentials = Credentials { user: "run".to_owned(), password: "0123abcd".to_owned() };
-        let told = last_words(&log, Some(&credentials));
-        let told: Vec<&str> = told.lines().collect();
-        assert_eq!((told.len(), told[0], told[1]), (1 + LINES, "; it said last:", "    line 12"));
-        assert!(told[LINES].starts_with("    [1mdefault_pass = (password)xxx"), "{}", told[LINES]);
-        assert_eq!(told[LINES].len(), 4 + CHARACTERS);
+        let shown = last_words(&log, Some(&credentials));
+        let shown: Vec<&str> = shown.lines().collect();
+        assert_eq!((shown.len(), shown[0], shown[1]), (1 + LINES, "; it said last:", "    line 12"));
+        assert!(shown[LINES].starts_with("    [1mdefault_pass = (password)xxx"), "{}", shown[LINES]);
+        assert_eq!(shown[LINES].len(), 4 + CHARACTERS);
         // Nothing is no secret.
         let nobody = Credentials { user: String::new(), password: String::new() };
         assert!(last_words(&log, Some(&nobody)).contains("line 30\n"));

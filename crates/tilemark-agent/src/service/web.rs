@@ -22,7 +22,7 @@ use tilemark_workloads::{
 /// An emulated guest on a busy host takes some seconds to start a server.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
 /// Time between two attempts while a server starts; none are made once it answers.
-pub(super) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(5);
 /// The answer that says that a web server serves.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Awaited {
@@ -70,7 +70,7 @@ pub(super) fn write_file(folder: &str, name: &str, contents: &[u8]) -> Result<Pa
 pub(super) fn start_nginx(conf: &str, request: &[u8], awaited: Awaited) -> Result<Child, AgentError> {
     let conf = write_file(STATE, "nginx.conf", conf.as_bytes())?;
     let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
-    let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, retry_after: RETRY_AFTER };
     // It speaks to the console.
     wait.until_it_serves(&mut child, || is_right(request, awaited), String::new)?;
     Ok(child)

@@ -12,7 +12,7 @@ use crate::exception::Exception;
 use crate::ids::{ConnectionId, QueueId};
 
 impl Engine {
-    /// Tells the peer what it did wrong, on the channel or for the whole connection, as the code asks.
+    /// Reports to the peer what it did wrong, on the channel or for the whole connection, as the code asks.
     #[cold]
     pub(super) fn raise(&mut self, id: ConnectionId, channel: u16, ids: (u16, u16), exception: &Exception) {
         let open = self.connections.get(id).is_some_and(|found| found.channel(channel).is_some());
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Cancels consumers, gives back what was not acknowledged, forgets unfinished messages and transactions.
+    /// Cancels consumers, requeues what was not acknowledged, forgets unfinished messages and transactions.
     fn empty_channel(&mut self, id: ConnectionId, number: u16) {
         if let Some(old) = self.take_channel(id, number) {
             self.start(Some(id), Chore::Leave { channels: vec![old], queues: Vec::new() });
@@ -147,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// Tells every peer that the broker ends.
+    /// Announces to every peer that the broker ends.
     pub(crate) fn shut_down(&mut self) {
         for id in self.connections.keys() {
             let exception = Exception::new(ReplyCode::ConnectionForced, "the broker is shutting down");
@@ -186,13 +186,13 @@ impl Engine {
         }
         self.expire_queues();
         self.store.evacuate_if_wasteful();
-        self.give_back_memory();
+        self.free_memory();
     }
 
-    fn give_back_memory(&mut self) {
+    fn free_memory(&mut self) {
         for key in self.queues.keys() {
             if let Some(queue) = self.queues.get_mut(key) {
-                queue.give_back_memory();
+                queue.free_memory();
             }
         }
         self.store.shrink_if_empty();

@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// The queue of a consumer is gone.
-    pub(super) fn tell_cancelled(&mut self, id: ConsumerId) {
+    pub(super) fn notify_of_cancel(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.remove(id) else { return };
         let Some(connection) = self.connections.get_mut(consumer.connection) else { return };
         connection.consumers -= 1;

@@ -1,6 +1,6 @@
 //! Messages that a queue gives up, on their way to its exchange for dead letters.
 //!
-//! They wait in a list, and each is published anew from there: a queue whose dead letters end in another one that has some
+//! They wait in a list, and each is published again from there: a queue whose dead letters end in another one that has some
 //! costs no recursion. What RabbitMQ writes into the headers is written here.
 
 use tilemark_amqp::{
@@ -19,7 +19,7 @@ use crate::ids::QueueId;
 use crate::queue::{DeadLetters, Entry, NEVER, Overflow};
 use crate::store::Layout;
 
-/// Steps of a dead letter, besides those of a message that is published.
+/// Steps of a dead letter beyond those of a message that is published.
 const BURIAL_STEPS: u64 = 10;
 const HISTORY_BYTES_OF_A_STEP: u64 = 64;
 const BODY_BYTES_OF_A_STEP: u64 = 1024;
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Publishes one anew and ends it in its queue. In the journal that is one record, so that a power cut leaves it in one
+    /// Publishes one again and ends it in its queue. In the journal that is one record, so that a power cut leaves it in one
     /// of the two places.
     fn bury(&mut self, death: &Death) {
         let Some(queue) = self.queues.get(death.queue) else {
@@ -84,7 +84,7 @@ impl Engine {
             return;
         };
         let name = queue.name.clone();
-        // Its history is read and written anew, and its body is copied.
+        // Its history is read and written again, and its body is copied.
         let parts = self.store.parts(death.entry.message);
         self.steps += parts.header.len() as u64 / HISTORY_BYTES_OF_A_STEP;
         self.steps += parts.body.len() as u64 / BODY_BYTES_OF_A_STEP;
@@ -130,7 +130,7 @@ impl Engine {
         let _ = self.put_into_queues(None, message, &targets, options);
     }
 
-    /// The message as RabbitMQ publishes it anew: with its history in `x-death`, and without its time to live. `None` where the
+    /// The message as RabbitMQ publishes it again: with its history in `x-death`, and without its time to live. `None` where the
     /// history makes it too long to be sent.
     fn dead_letter(
         &self,
@@ -141,8 +141,8 @@ impl Engine {
         let parts = self.store.parts(death.entry.message);
         let (exchange, routing_key) = route_names(parts.route);
         let header = ContentHeader::decode(parts.header)?;
-        let wishes = header.properties.wishes()?;
-        let own_keys = || std::iter::once(routing_key.as_bytes()).chain(more_keys(wishes.headers));
+        let found = header.properties.for_broker()?;
+        let own_keys = || std::iter::once(routing_key.as_bytes()).chain(more_keys(found.headers));
         let keys: Vec<Box<[u8]>> = match &letters.routing_key {
             Some(key) => vec![key.0.clone()],
             None => own_keys().map(Box::from).collect(),
@@ -153,18 +153,18 @@ impl Engine {
             .time("time", self.clock.wall_ms() / 1000)
             .bytes("exchange", exchange.as_bytes())
             .texts("routing-keys", own_keys());
-        let event = match wishes.expiration {
+        let event = match found.expiration {
             Some(expiration) => event.bytes("original-expiration", expiration),
             None => event,
         };
-        let headers = with_death(wishes.headers, &event, letters.routing_key.is_some());
+        let headers = with_death(found.headers, &event, letters.routing_key.is_some());
         let properties = header.properties.with_headers(headers.as_table(), false)?;
         let first_key = keys.first().map_or(&[][..], |key| key);
         let (start, layout) = start_of(&letters.exchange.0, first_key, header.body_size, &properties);
         if layout.header as usize + tilemark_amqp::FRAME_OVERHEAD > FRAME_MAX {
             return Ok(None);
         }
-        Ok(Some(Letter { keys, start, layout, headers, persistent: wishes.persistent }))
+        Ok(Some(Letter { keys, start, layout, headers, persistent: found.persistent }))
     }
 }
 

@@ -17,7 +17,7 @@ impl Engine {
     pub(super) fn arm(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         let due = queue.head().map_or(NEVER, |head| head.expires_ms);
-        // An alarm that comes too early finds nothing, and is set anew.
+        // An alarm that comes too early finds nothing, and is set again.
         if due < queue.alarm_ms {
             let old = std::mem::replace(&mut queue.alarm_ms, due);
             self.disarm(id, old);

@@ -81,7 +81,7 @@ impl Engine {
         if frame.kind != FrameKind::Method || !frame.payload.starts_with(&PublishArguments::START) {
             return false;
         }
-        self.tell_blocked(id);
+        self.notify_of_block(id);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.has_published = true;
             connection.pause = Some(Pause::Memory);

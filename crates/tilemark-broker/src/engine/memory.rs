@@ -1,6 +1,6 @@
 //! Back-pressure: what happens when messages come in faster than they go out.
 //!
-//! Two measures. *Memory is short*: every connection that publishes is told `connection.blocked` and is not read from until
+//! Two measures. *Memory is short*: every connection that publishes gets `connection.blocked` and is not read from until
 //! memory is free again; consumers go on. *Backlog*: a publisher whose queue has consumers that are merely behind is not
 //! read from for a moment, which keeps queues short and in the processor's cache. It is a matter of scheduling only: it ends
 //! after [`BACKLOG_WAIT`] in any case, and never touches a connection that consumes, whose acknowledgements are needed.
@@ -20,11 +20,11 @@ pub(super) const BACKLOG_BYTES: u64 = 1 << 20;
 pub(super) const RELIEVED_BYTES: u64 = BACKLOG_BYTES / 2;
 /// And in any case after this time.
 const BACKLOG_WAIT: Duration = Duration::from_millis(5);
-/// Memory of a message besides its bytes: its place in the store.
+/// Memory of a message beyond its bytes: its place in the store.
 const PLACE_BYTES: u64 = 32;
 /// Memory of a message in one queue, with a consumer, or in a transaction.
 const HELD_BYTES: u64 = 64;
-/// Memory of a queue, a binding, an exchange or a consumer, with its name; a binding's key and arguments are counted besides.
+/// Memory of a queue, a binding, an exchange or a consumer, with its name; a binding's key and arguments are counted in addition.
 const DEFINITION_BYTES: u64 = 512;
 /// Memory of an acknowledgement in a transaction.
 pub(super) const SETTLEMENT_BYTES: u64 = 128;
@@ -106,7 +106,7 @@ impl Engine {
         let is_short = used > limit || waiting > JOURNAL_WAITING_BYTES;
         if is_short != self.short_of_memory {
             self.short_of_memory = is_short;
-            if is_short { self.tell_publishers_blocked() } else { self.end_shortage() }
+            if is_short { self.notify_publishers_of_block() } else { self.end_shortage() }
         }
     }
 
@@ -126,17 +126,17 @@ impl Engine {
         self.newly_paused.push(id);
     }
 
-    fn tell_publishers_blocked(&mut self) {
+    fn notify_publishers_of_block(&mut self) {
         for id in self.connections.keys() {
             if self.connections.get(id).is_some_and(|connection| connection.has_published) {
-                self.tell_blocked(id);
+                self.notify_of_block(id);
             }
         }
     }
 
-    pub(super) fn tell_blocked(&mut self, id: ConnectionId) {
+    pub(super) fn notify_of_block(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if connection.capabilities.blocked && !std::mem::replace(&mut connection.told_blocked, true) {
+        if connection.capabilities.blocked && !std::mem::replace(&mut connection.is_notified_of_block, true) {
             let reason = ShortStr::cut("low on memory");
             self.notify(id, 0, &Method::ConnectionBlocked { reason });
         }
@@ -148,7 +148,7 @@ impl Engine {
             if connection.pause == Some(Pause::Memory) {
                 self.resumed.push(id);
             }
-            if std::mem::take(&mut connection.told_blocked) {
+            if std::mem::take(&mut connection.is_notified_of_block) {
                 self.notify(id, 0, &Method::ConnectionUnblocked {});
             }
         }

@@ -1,4 +1,4 @@
-//! The broker without sockets: bytes in, bytes out, and a clock that is told to it.
+//! The broker without sockets: bytes in, bytes out, and a clock that is set from outside.
 //!
 //! The loop calls [`Engine::receive`] for each peer that sent something, then [`Engine::turn`] once, then sends what
 //! [`Engine::outbox`] holds for the connections that [`Engine::take_touched`] names. Nothing in here blocks or fails: what a

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use tilemark_amqp::{
-    ContentHeader, Method, Properties, PublishArguments, ReplyCode, ShortStr, Table, TableBuilder, Value,
-    Wishes, put_content, put_header_payload, put_method,
+    BrokerProperties, ContentHeader, Method, Properties, PublishArguments, ReplyCode, ShortStr, Table,
+    TableBuilder, Value, put_content, put_header_payload, put_method,
 };
 
 use super::Engine;
@@ -55,14 +55,14 @@ fn channel_and_user(
 
 /// What a message asks for is done or refused by its name, and never passed over. Returns its time to live, milliseconds.
 #[inline]
-fn check_wishes(wishes: &Wishes<'_>, user: &[u8]) -> Result<u64, Exception> {
-    if let Some(claimed) = wishes.user_id
+fn check_properties(properties: &BrokerProperties<'_>, user: &[u8]) -> Result<u64, Exception> {
+    if let Some(claimed) = properties.user_id
         && claimed != user
     {
         let text = format!("user-id is '{}', and the connection's user is '{}'", shown(claimed), shown(user));
         return Err(Exception::new(ReplyCode::PreconditionFailed, text));
     }
-    wishes.expiration.map_or(Ok(NEVER), |digits| {
+    properties.expiration.map_or(Ok(NEVER), |digits| {
         ttl_of(digits).ok_or_else(|| {
             let text =
                 format!("expiration '{}' is not a number of milliseconds up to {LONGEST_MS}", shown(digits));
@@ -78,7 +78,7 @@ pub(super) fn ttl_of(digits: &[u8]) -> Option<u64> {
     (ms <= LONGEST_MS).then_some(ms)
 }
 
-/// The routing keys in headers `CC` and `BCC`, which a message has besides its own.
+/// The routing keys in headers `CC` and `BCC`, which a message has in addition to its own.
 pub(super) fn more_keys<'a>(headers: Table<'a>) -> impl Iterator<Item = &'a [u8]> {
     let arrays = ["CC", "BCC"].into_iter().filter_map(move |name| match headers.get(name) {
         Some(Value::Array(keys)) => Some(keys),
@@ -222,20 +222,21 @@ impl Engine {
             return Err(unexpected("a content header"));
         }
         let header = ContentHeader::decode(payload)?;
-        let wishes = header.properties.wishes()?;
-        let ttl_ms = check_wishes(&wishes, user).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
-        let persistent = wishes.persistent;
+        let properties = header.properties.for_broker()?;
+        let ttl_ms =
+            check_properties(&properties, user).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
+        let persistent = properties.persistent;
         let without_bcc;
         let mut payload = payload;
-        let has_more_keys = !wishes.headers.as_bytes().is_empty()
-            && check_more_keys(wishes.headers).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
+        let has_more_keys = !properties.headers.as_bytes().is_empty()
+            && check_more_keys(properties.headers).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
         let is_routed = channel.route.generation == self.routing_generation && !channel.route.by_headers;
         if has_more_keys || !is_routed {
             let places = (&self.topology, &self.queue_names);
-            self.steps += find_targets(places, self.routing_generation, channel, wishes.headers);
+            self.steps += find_targets(places, self.routing_generation, channel, properties.headers);
         }
-        if has_more_keys && wishes.headers.get("BCC").is_some() {
-            without_bcc = self::without_bcc(&header, wishes.headers)?;
+        if has_more_keys && properties.headers.get("BCC").is_some() {
+            without_bcc = self::without_bcc(&header, properties.headers)?;
             payload = &without_bcc;
         }
         if header.body_size > self.limits.largest_message_bytes {
@@ -344,7 +345,7 @@ impl Engine {
     ) -> Result<Verdict, Exception> {
         if targets.is_empty() {
             if options.mandatory {
-                self.give_back(id, number, message);
+                self.return_unroutable(id, number, message);
             }
             self.store.release(message);
             return Ok(Verdict::Stored(0));
@@ -434,7 +435,7 @@ impl Engine {
 
     /// A mandatory message found no queue.
     #[cold]
-    fn give_back(&mut self, id: ConnectionId, number: u16, message: MessageId) {
+    fn return_unroutable(&mut self, id: ConnectionId, number: u16, message: MessageId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let parts = self.store.parts(message);
         let (exchange, routing_key) = route_names(parts.route);
@@ -452,5 +453,5 @@ impl Engine {
     }
 }
 
-/// Buffers of channels that grew beyond this are given back.
+/// Buffers of channels that grew beyond this are freed.
 const KEPT_ASSEMBLY_BYTES: usize = 64 * 1024;

@@ -235,7 +235,7 @@ impl Engine {
         self.disarm(id, queue.alarm_ms);
         self.start(None, Chore::UnbindQueue { queue: id, sources: Vec::new() });
         for consumer in queue.consumers {
-            self.tell_cancelled(consumer);
+            self.notify_of_cancel(consumer);
         }
         if let Some(owner) = queue.owner.and_then(|owner| self.connections.get_mut(owner)) {
             owner.exclusive_queues.remove(&id);

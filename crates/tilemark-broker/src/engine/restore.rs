@@ -97,6 +97,6 @@ impl Engine {
 /// The time to live that a message brings along; its header was checked when it came in.
 fn own_ttl_ms(header: &[u8]) -> u64 {
     let properties = ContentHeader::decode(header).map(|header| header.properties);
-    let wishes = properties.and_then(|properties| properties.wishes());
-    wishes.ok().and_then(|wishes| ttl_of(wishes.expiration?)).unwrap_or(NEVER)
+    let properties = properties.and_then(|properties| properties.for_broker());
+    properties.ok().and_then(|properties| ttl_of(properties.expiration?)).unwrap_or(NEVER)
 }

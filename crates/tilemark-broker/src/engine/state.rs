@@ -43,7 +43,7 @@ pub struct Statistics {
     pub memory_bytes: u64,
     /// Times that the journal was flushed to the disk.
     pub journal_flushes: u64,
-    /// Bytes behind the last whole record that were found at start: batches that a crash tore, and nobody was told of.
+    /// Bytes behind the last whole record that were found at start: torn batches of a crash that no client has a confirmation of.
     pub journal_ignored_bytes: u64,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Engine {
     pub(super) short_of_memory: bool,
     /// Bytes of messages that have not come in completely.
     pub(super) assembling_bytes: u64,
-    /// Bytes of what waits for commits, besides the messages.
+    /// Bytes of what waits for commits, without the messages.
     pub(super) transaction_bytes: u64,
     /// Bytes of what waits to be sent.
     pub(super) outbox_bytes: u64,
@@ -160,7 +160,7 @@ impl Engine {
         self.connections.insert(Connection::new(origin, self.now))
     }
 
-    /// Tells the time.
+    /// Sets the clock.
     pub(crate) fn set_now(&mut self, now: Instant) {
         self.now = now;
         self.clock.set(now);

@@ -43,16 +43,16 @@ impl Writer for Quick {
 
 /// A disk that is done at once and keeps what it got.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept(Arc<Mutex<KeptSegments>>);
+pub(crate) struct MemoryDisk(Arc<Mutex<MemorySegments>>);
 
 #[derive(Debug, Default)]
-struct KeptSegments {
+struct MemorySegments {
     stored: u64,
     segments: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Kept {
-    fn kept(&self) -> std::sync::MutexGuard<'_, KeptSegments> {
+impl MemoryDisk {
+    fn kept(&self) -> std::sync::MutexGuard<'_, MemorySegments> {
         self.0.lock().unwrap()
     }
 
@@ -70,7 +70,7 @@ impl Kept {
     }
 }
 
-impl Writer for Kept {
+impl Writer for MemoryDisk {
     fn is_idle(&self) -> bool {
         true
     }
@@ -86,7 +86,7 @@ impl Writer for Kept {
     }
 }
 
-impl Disk for Kept {
+impl Disk for MemoryDisk {
     fn segments(&mut self) -> io::Result<Vec<u64>> {
         Ok(self.kept().segments.keys().copied().collect())
     }
@@ -199,13 +199,13 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    pub(crate) fn wishes(&self) -> tilemark_amqp::Wishes<'_> {
-        Properties::from_bytes(&self.properties).wishes().unwrap()
+    pub(crate) fn for_broker(&self) -> tilemark_amqp::BrokerProperties<'_> {
+        Properties::from_bytes(&self.properties).for_broker().unwrap()
     }
 
     /// The headers as they print, but for times.
     pub(crate) fn headers(&self) -> Vec<String> {
-        printed(self.wishes().headers)
+        printed(self.for_broker().headers)
     }
 }
 
@@ -347,7 +347,7 @@ impl Lab {
         self.bytes(id, &publish(1, "", queue, Properties::NONE, body.as_bytes()));
     }
 
-    /// What the broker has said: methods as they print, bodies as `= text`. A method of channel 0 stands as it is.
+    /// What the broker has said: methods as they print, bodies as `= text`. A method of channel 0 has no prefix.
     pub(crate) fn hear(&mut self, id: ConnectionId) -> Vec<String> {
         self.engine.turn();
         let Some(outbox) = self.engine.outbox(id) else { return vec!["gone".into()] };

@@ -1,6 +1,6 @@
 //! What the broker promises, as clients see it.
 
-mod conduct;
+mod connections;
 mod dead_letters;
 mod delivery;
 mod exceptions;

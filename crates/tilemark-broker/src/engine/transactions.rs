@@ -68,7 +68,7 @@ impl Engine {
     }
 }
 
-/// A transaction has no `basic.nack`: that a full queue refused a message is told instead of the commit, as RabbitMQ does.
+/// A transaction has no `basic.nack`: a refusal by a full queue is reported instead of the commit, as RabbitMQ does.
 fn all_is_placed(verdict: Verdict) -> Result<(), Exception> {
     match verdict {
         Verdict::Stored(_) => Ok(()),

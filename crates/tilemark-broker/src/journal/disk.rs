@@ -13,7 +13,7 @@ pub(crate) trait Disk: Send {
     fn segments(&mut self) -> io::Result<Vec<u64>>;
     /// All bytes of a segment.
     fn read(&mut self, segment: u64) -> io::Result<Vec<u8>>;
-    /// Appends to a segment, which comes to be with its first bytes.
+    /// Appends to a segment, which is created with its first bytes.
     fn append(&mut self, segment: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns when all that was appended or removed would survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
@@ -46,7 +46,7 @@ const SUFFIX: &str = ".journal";
 /// Written and removed at each start.
 const PROOF: &str = "proof";
 
-/// A disk that takes not even a page is told at the start, and not by the first message that it cannot keep.
+/// A disk without room for a page is refused at the start, and not with the first message that it cannot keep.
 fn prove_writable(folder: &Path) -> io::Result<()> {
     let path = folder.join(PROOF);
     let written = own_file().create(true).truncate(true).open(&path).and_then(prove);

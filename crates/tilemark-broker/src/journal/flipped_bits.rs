@@ -10,13 +10,13 @@ use tilemark_amqp::{Method, Properties};
 use super::damage::JournalDamage;
 use super::record::{Found, HEADER_BYTES, Record, SegmentHeader, read};
 use super::recovery::{Recovered, recover};
-use crate::engine::testing::{Kept, Lab, QueueFlags, ack, declare, get, publish};
+use crate::engine::testing::{Lab, MemoryDisk, QueueFlags, ack, declare, get, publish};
 
 const DURABLE: QueueFlags = QueueFlags { durable: true, exclusive: false, auto_delete: false };
 
 /// A journal of several segments and two lives, whose second one has ended in order.
-fn journal(rng: &mut StdRng) -> Kept {
-    let disk = Kept::default();
+fn journal(rng: &mut StdRng) -> MemoryDisk {
+    let disk = MemoryDisk::default();
     for _ in 0..2 {
         let mut lab = Lab::new();
         lab.engine.restore(&disk.recovered(), Box::new(disk.clone()));
@@ -42,7 +42,7 @@ fn journal(rng: &mut StdRng) -> Kept {
 }
 
 /// Where the records of a journal that is whole are, by segment: offset, length, and what each is.
-fn records(disk: &Kept) -> Vec<(u64, usize, usize, &'static str)> {
+fn records(disk: &MemoryDisk) -> Vec<(u64, usize, usize, &'static str)> {
     let mut all = Vec::new();
     for (segment, bytes) in disk.segments_now() {
         let header = SegmentHeader::read(&bytes).unwrap();
@@ -64,8 +64,8 @@ fn records(disk: &Kept) -> Vec<(u64, usize, usize, &'static str)> {
 }
 
 /// What would be recovered of a journal without some of its records: the whole ones, one after the other.
-fn without(disk: &Kept, damaged: &[(u64, usize)]) -> Recovered {
-    let left = Kept::default();
+fn without(disk: &MemoryDisk, damaged: &[(u64, usize)]) -> Recovered {
+    let left = MemoryDisk::default();
     let whole = records(disk).into_iter().filter(|(segment, at, ..)| !damaged.contains(&(*segment, *at)));
     let mut segments: BTreeMap<u64, Vec<u8>> = disk
         .segments_now()
@@ -105,7 +105,7 @@ fn whatever_bits_flip_all_other_records_are_read_and_the_lost_ones_are_counted()
                 _ => {}
             }
         }
-        let damaged = Kept::default();
+        let damaged = MemoryDisk::default();
         damaged.replace(segments);
         let found = damaged.recovered();
         let places: Vec<(u64, usize)> = hit.iter().map(|(segment, at, ..)| (*segment, *at)).collect();
@@ -143,7 +143,7 @@ fn a_segment_that_is_missing_or_overwritten_is_damage() {
     let middle = *clean.keys().nth(1).unwrap();
     let mut missing = clean.clone();
     missing.remove(&middle);
-    let damaged = Kept::default();
+    let damaged = MemoryDisk::default();
     damaged.replace(missing);
     let damage = damaged.recovered().damage.unwrap();
     assert_eq!(damage.missing_segments, 1);
@@ -170,7 +170,7 @@ fn a_segment_that_is_missing_or_overwritten_is_damage() {
 #[test]
 fn what_a_message_contains_is_never_read_as_records() {
     // The attacker knows the format, and not the secret of the segment.
-    let disk = Kept::default();
+    let disk = MemoryDisk::default();
     let mut lab = Lab::new();
     lab.engine.restore(&Recovered::default(), Box::new(disk.clone()));
     let client = lab.client();

@@ -19,7 +19,7 @@ const LIVE_BYTES: u64 = 128;
 struct Segment {
     number: u64,
     bytes: u64,
-    /// Messages whose record stands here and that a queue still needs.
+    /// Messages whose record is here and that a queue still needs.
     messages: u64,
 }
 
@@ -114,7 +114,7 @@ impl Journal {
         journal
     }
 
-    /// Writes all messages anew and removes the segments that are damaged, with those beside them.
+    /// Writes all messages again and removes the segments that are damaged, with those beside them.
     fn leave_damage(&mut self, store: &Store) {
         while self.segments.len() > 1 {
             self.move_oldest(store);

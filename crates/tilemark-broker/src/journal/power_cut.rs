@@ -1,7 +1,7 @@
 //! A thousand power cuts at random points of the write stream.
 //!
 //! One broker lives through all of them: after each cut it recovers from what the disk kept, what it holds is compared with
-//! what clients were told, and then it goes on. The disk keeps what was flushed; of the rest, any sectors or none. Two planted
+//! what the broker answered to clients, and then it goes on. The disk keeps what was flushed; of the rest, any sectors or none. Two planted
 //! defects show that the comparison can fail.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +192,7 @@ impl Writer for SteppedWriter {
 /// A message in a queue, as clients know it.
 type Place = (&'static str, u64);
 
-/// What clients were told, and so what must and what must not be there after a cut.
+/// What the broker answered to clients, and so what must and what must not be there after a cut.
 #[derive(Debug, Default)]
 struct Model {
     last_id: u64,
@@ -212,7 +212,7 @@ struct Model {
 }
 
 impl Model {
-    /// Compares what was found with what was told; then what was found is what is there.
+    /// Compares what was found with what was answered; what was found then replaces it.
     fn check(&mut self, found: &BTreeMap<&'static str, Vec<u64>>, stored: u64) -> Result<(), String> {
         let mut present = BTreeSet::new();
         for (queue, ids) in found {
@@ -282,7 +282,7 @@ impl<'r> Life<'r> {
         life
     }
 
-    /// The first life declares; later ones find everything as it was.
+    /// The first life declares; later ones find everything unchanged.
     fn declare(&mut self) {
         let durable = QueueFlags { durable: true, ..QueueFlags::default() };
         for queue in ["a", "b"] {

@@ -319,7 +319,7 @@ pub(crate) fn put_binding_gone(out: &mut Vec<u8>, binding: &BindingRecord) {
     put_binding(out, [BINDING_GONE, WIDE_BINDING_GONE], binding);
 }
 
-/// Fields of a message besides its bytes.
+/// Fields of a message except its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFields<'a> {
     pub(crate) serial: u64,

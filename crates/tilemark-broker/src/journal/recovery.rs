@@ -48,7 +48,7 @@ pub(crate) fn recover(disk: &mut dyn Disk) -> io::Result<Recovered> {
     let numbers = disk.segments()?;
     let mut bytes = numbers.first().map(|first| disk.read(*first)).transpose()?.unwrap_or_default();
     for (place, number) in numbers.iter().enumerate() {
-        // The next one tells whether this is the last one of its life.
+        // The next one shows whether this is the last one of its life.
         let next = numbers.get(place + 1).map(|next| disk.read(*next)).transpose()?.unwrap_or_default();
         if let Some(following) = numbers.get(place + 1) {
             damage.missing_segments += following - number - 1;

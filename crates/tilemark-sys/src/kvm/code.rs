@@ -1,7 +1,7 @@
 //! The machine code of the probe. It has no absolute address, so the same bytes run natively and copied into a guest.
 //!
 //! Registers, alike in every routine: `rdi` where to work, `rsi` turns left, so that a routine that is stopped in the
-//! middle tells how far it came. Each ends with `ret`; in a guest the stack leads that to a `hlt`.
+//! middle shows how far it came. Each ends with `ret`; in a guest the stack leads that to a `hlt`.
 
 use std::arch::global_asm;
 use std::slice;
@@ -142,7 +142,7 @@ impl Routine {
             Self::Exits => (&raw const tilemark_probe_exits, &raw const tilemark_probe_exits_end),
         };
         let length = end as usize - start as usize;
-        // SAFETY: both labels stand around one routine of the assembly above, in memory that is never written. There is no
+        // SAFETY: both labels enclose one routine of the assembly above, in memory that is never written. There is no
         // safe way to read the bytes of code.
         unsafe { slice::from_raw_parts(start, length) }
     }

@@ -1,4 +1,4 @@
-//! A broker that others wrote, as a process of the guest. Its user's password stands in a file that only root reads:
+//! A third-party broker, as a process of the guest. Its user's password is in a file that only root reads:
 //! never in arguments or environment, which every process of a guest can see.
 
 use super::port_of;
@@ -23,7 +23,7 @@ use tilemark_agent_protocol::{Credentials, Service};
 use tilemark_amqp_load::{BrokerAddress, LoadError, Session};
 
 /// Time between two attempts while it starts; none are made once it answers.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// Each attempt takes so long at most: the first client of a runtime that is still cold waits for its code to be compiled.
 const ASKED_FOR: Duration = Duration::from_secs(10);
 /// Settings, state and what the broker says.
@@ -72,7 +72,7 @@ pub(super) fn start(
     command.stdin(Stdio::null()).stdout(said).stderr(heard).current_dir(STATE).env("HOME", STATE);
     let mut child = spawn(&mut command, name)?;
     let within = service.foreign_broker_within();
-    let wait = Wait { service: name, within, ask_again_after: ASK_AGAIN_AFTER };
+    let wait = Wait { service: name, within, retry_after: RETRY_AFTER };
     wait.until_it_serves(
         &mut child,
         || serves(service, credentials),
@@ -99,7 +99,7 @@ fn name_this_guest() -> io::Result<()> {
 }
 
 fn write_for_root(path: &Path, text: &str) -> io::Result<()> {
-    // A file that is there keeps its mode: begin anew.
+    // A file that is there keeps its mode: begin again.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broker_that_the_image_has_not_is_told_as_that() {
+    fn a_broker_that_the_image_lacks_is_reported() {
         find("RabbitMQ", Path::new("/")).unwrap();
         let error = find("RabbitMQ", Path::new("/nowhere/rabbitmq-server")).unwrap_err();
         assert_eq!(error.to_string(), "the image has no RabbitMQ: it lacks /nowhere/rabbitmq-server");

@@ -1,4 +1,4 @@
-//! A message broker as the service: ours in this process, or one of two that others wrote.
+//! A message broker as the service: ours in this process, or one of two third-party brokers.
 
 mod foreign;
 mod qpid;

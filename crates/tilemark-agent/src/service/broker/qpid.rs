@@ -73,8 +73,8 @@ mod tests {
     use tilemark_units::Bytes;
 
     #[test]
-    fn only_an_emulated_java_is_told_how_to_compile() {
-        let is_told = |is_emulated| {
+    fn only_an_emulated_java_gets_a_flag_for_its_compiler() {
+        let has_the_flag = |is_emulated| {
             let service = Service {
                 role: Role::Broker,
                 memory: Bytes::from_gib(1),
@@ -92,6 +92,6 @@ mod tests {
             };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")
         };
-        assert!(is_told(true) && !is_told(false));
+        assert!(has_the_flag(true) && !has_the_flag(false));
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn start(
     credentials: &Credentials,
     power: &mut Power,
 ) -> Result<Started, AgentError> {
-    let told = |error: BrokerError| {
+    let with_cause = |error: BrokerError| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         AgentError::Service(format!("{error}{cause}"))
     };
@@ -28,12 +28,12 @@ pub(super) fn start(
         users: vec![User::new(&*credentials.user, &*credentials.password, Reach::Anywhere)],
         journal: has_disk.then(|| DataDisk::Data.folder().join("journal")),
         notify: |notice| eprintln!("broker: {notice}"),
-        // The guest's memory, where the kernel tells a twin that of its host.
+        // The guest's memory, where the kernel shows a twin that of its host.
         memory_limit_bytes: service.memory.get() / 10 * 4,
         tls,
         ..Config::new((Ipv4Addr::UNSPECIFIED, port_of(service)).into())
     };
-    let broker = tilemark_broker::serve(config).map_err(told)?;
+    let broker = tilemark_broker::serve(config).map_err(with_cause)?;
     let port = broker.address().port();
     Ok(Started { broker: Some(broker), ..Started::at(port) })
 }

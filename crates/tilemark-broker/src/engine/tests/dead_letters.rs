@@ -5,7 +5,7 @@ use std::time::Duration;
 use tilemark_amqp::{Method, Properties, Table, TableBuilder};
 
 use crate::engine::testing::{
-    Kept, Lab, QueueFlags, bind, declare, declare_with, exchange, get, properties, publish,
+    Lab, MemoryDisk, QueueFlags, bind, declare, declare_with, exchange, get, properties, publish,
 };
 use crate::ids::ConnectionId;
 use crate::journal::Recovered;
@@ -34,7 +34,7 @@ fn lab_with(more: TableBuilder) -> (Lab, ConnectionId) {
 }
 
 #[test]
-fn what_is_rejected_over_or_too_much_goes_where_the_queue_says() {
+fn rejected_expired_and_surplus_messages_go_where_the_queue_says() {
     let (mut lab, client) = lab_with(TableBuilder::new().integer("x-max-length", 1));
     let none = TableBuilder::new();
     put(&mut lab, client, "too much", &none, "");
@@ -60,13 +60,13 @@ fn what_is_rejected_over_or_too_much_goes_where_the_queue_says() {
             format!("x-death=[{{{event}}}]"),
         ];
         assert_eq!(dead.headers(), expected);
-        assert_eq!(dead.wishes().expiration, None, "it would end again");
+        assert_eq!(dead.for_broker().expiration, None, "it would end again");
     }
     assert_eq!(lab.engine.statistics().messages, 0);
 }
 
 #[test]
-fn what_is_acknowledged_purged_or_deleted_is_no_dead_letter() {
+fn acknowledged_purged_and_deleted_messages_are_not_dead_letters() {
     let (mut lab, client) = lab_with(TableBuilder::new());
     let none = TableBuilder::new();
     put(&mut lab, client, "acknowledged", &none, "");
@@ -135,7 +135,7 @@ fn deaths_are_counted_by_queue_and_reason_newest_first() {
         lab.send(client, 1, &reject(tag));
         let dead = lab.take(client, "dead").unwrap();
         tag += 1;
-        let headers = dead.wishes().headers.raw_entries();
+        let headers = dead.for_broker().headers.raw_entries();
         let headers = headers.fold(TableBuilder::new(), |table, (_, entry)| table.raw_entry(entry));
         let with = properties(&headers, "");
         lab.bytes(client, &publish(1, "", "retry", Properties::from_bytes(&with), b"x"));
@@ -158,7 +158,7 @@ fn deaths_are_counted_by_queue_and_reason_newest_first() {
 }
 
 #[test]
-fn a_circle_without_a_rejection_ends_and_one_with_goes_on() {
+fn a_cycle_of_dead_letters_ends_unless_it_has_a_rejection() {
     let mut lab = Lab::new();
     let client = lab.client();
     for (queue, next) in [("q", "r"), ("r", "q")] {
@@ -220,7 +220,7 @@ fn dead_letters_without_end_are_published_without_recursion_and_in_turns() {
 fn times_and_dead_letters_survive_a_restart_and_time_passes_meanwhile() {
     let mut lab = Lab::new();
     lab.engine.clock_mut().set_wall_at_start_ms(1_000_000);
-    let disk = Kept::default();
+    let disk = MemoryDisk::default();
     lab.engine.restore(&Recovered::default(), Box::new(disk.clone()));
     let client = lab.client();
     let durable = QueueFlags { durable: true, ..QueueFlags::default() };

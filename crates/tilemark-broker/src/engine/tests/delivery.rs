@@ -114,7 +114,7 @@ fn reject_and_nack_requeue_or_discard() {
 }
 
 #[test]
-fn recover_gives_everything_back() {
+fn recover_requeues_everything() {
     let (mut lab, client) = lab_with_queue();
     lab.put(client, "q", "a");
     lab.ask(client, &get("q", false));

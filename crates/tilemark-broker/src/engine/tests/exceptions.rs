@@ -1,4 +1,4 @@
-//! What peers are told when they break a rule, and that only they feel it.
+//! What peers get when they break a rule, and that only they are affected.
 
 use tilemark_amqp::{FrameKind, Method, Properties, Table, TableBuilder, put_frame, put_header, put_method};
 

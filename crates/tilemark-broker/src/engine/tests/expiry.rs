@@ -100,7 +100,7 @@ fn a_message_that_becomes_the_first_of_a_full_queue_is_gone_in_time_without_a_re
 }
 
 #[test]
-fn what_is_given_back_keeps_its_time() {
+fn a_requeued_message_keeps_its_time() {
     let mut lab = Lab::new();
     let client = lab.client();
     lab.ask(client, &declare("q", QueueFlags::default()));
@@ -113,7 +113,7 @@ fn what_is_given_back_keeps_its_time() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn an_invalid_time_is_refused() {
     for wrong in ["", "-1", "1.5", "soon", "4294967296"] {
         let mut lab = Lab::new();
         let client = lab.client();

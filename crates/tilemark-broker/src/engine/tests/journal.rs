@@ -12,7 +12,7 @@ use tilemark_amqp::{Method, Properties};
 use crate::engine::testing::{Lab, QueueFlags, Quick, ack, declare, get, publish};
 use crate::journal::{Disk, Recovered, ThreadWriter, Writer};
 
-/// A disk that stores nothing, and fails when it is told to.
+/// A disk that stores nothing, and fails on demand.
 struct Stuck(Arc<AtomicBool>);
 
 impl Writer for Stuck {
@@ -55,7 +55,7 @@ fn nothing_durable_is_confirmed_or_committed_before_it_is_stored() {
     assert_eq!(lab.hear(transient), ["BasicAck { delivery_tag: 1, multiple: false }"]);
 }
 
-/// A disk whose flushes take until the test allows them. Each tells what it covers.
+/// A disk whose flushes take until the test allows them. Each reports what it covers.
 struct Gated {
     unflushed: Vec<u8>,
     flushes: mpsc::Sender<Vec<u8>>,

@@ -122,7 +122,7 @@ fn unfinished_messages_cannot_take_all_memory() {
 }
 
 #[test]
-fn who_asks_without_reading_is_not_listened_to() {
+fn a_client_that_sends_requests_without_reading_answers_is_not_read_from() {
     let mut lab = Lab::new();
     let client = lab.client();
     lab.ask(client, &declare("q", QueueFlags::default()));
@@ -173,7 +173,7 @@ fn a_message_in_many_queues_counts_in_each() {
 }
 
 #[test]
-fn what_waits_for_a_commit_counts_with_where_it_goes() {
+fn messages_that_wait_for_a_commit_count_with_their_routes() {
     let (mut lab, published) = fanned_out(Some(Method::TxSelect {}));
     assert!((200..1000).contains(&published), "{published}");
     // A peer that leaves gives all of it back.

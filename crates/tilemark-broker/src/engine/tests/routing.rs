@@ -3,7 +3,7 @@
 use tilemark_amqp::{Method, Properties, Table, TableBuilder};
 
 use crate::engine::testing::{
-    Kept, Lab, QueueFlags, bind, bind_exchange, bind_with, declare, exchange, name, properties, publish,
+    Lab, MemoryDisk, QueueFlags, bind, bind_exchange, bind_with, declare, exchange, name, properties, publish,
 };
 use crate::journal::Recovered;
 
@@ -156,7 +156,7 @@ fn a_message_with_another_key_is_compared_with_each_headers_binding_once() {
 }
 
 #[test]
-fn what_leads_nowhere_goes_to_the_alternate() {
+fn unroutable_messages_go_to_the_alternate_exchange() {
     let (mut lab, client) = lab_with(&["a", "b"]);
     let arguments = TableBuilder::new().text("alternate-exchange", "else");
     let declare = Method::ExchangeDeclare {
@@ -204,7 +204,7 @@ fn copies_go_to_the_keys_in_the_headers_and_blind_ones_are_not_seen() {
 #[test]
 fn bindings_of_every_kind_survive_a_restart() {
     let mut lab = Lab::new();
-    let disk = Kept::default();
+    let disk = MemoryDisk::default();
     lab.engine.restore(&Recovered::default(), Box::new(disk.clone()));
     let client = lab.client();
     lab.ask(client, &declare("q", QueueFlags { durable: true, ..QueueFlags::default() }));

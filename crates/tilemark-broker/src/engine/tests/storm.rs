@@ -116,7 +116,7 @@ fn nothing_that_clients_do_breaks_the_broker_or_a_bystander() {
 }
 
 #[test]
-fn nor_does_it_with_a_journal_whose_books_are_right_at_the_end() {
+fn nothing_that_clients_do_breaks_a_broker_with_a_journal() {
     let mut lab = Lab::new();
     lab.engine.restore(&Recovered::default(), Box::new(Quick::default()));
     lab.engine.journal_mut().expect("restored above").set_segment_bytes(20_000);

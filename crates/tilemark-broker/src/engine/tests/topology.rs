@@ -93,7 +93,7 @@ fn an_auto_delete_queue_ends_with_its_last_consumer() {
 }
 
 #[test]
-fn a_deleted_queue_takes_its_messages_and_tells_its_consumers() {
+fn a_deleted_queue_takes_its_messages_and_notifies_its_consumers() {
     let mut lab = Lab::new();
     let (client, other) = (lab.client(), lab.client());
     lab.ask(client, &declare("q", QueueFlags::default()));

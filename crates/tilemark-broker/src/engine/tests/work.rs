@@ -99,7 +99,7 @@ fn lab_with_unacknowledged(count: u64) -> (Lab, ConnectionId, ConnectionId) {
 }
 
 #[test]
-fn giving_back_many_messages_at_once_or_one_by_one_costs_each_the_same() {
+fn requeuing_many_messages_at_once_or_one_by_one_costs_each_the_same() {
     let count = 60_000;
     let (mut lab, peer, bystander) = lab_with_unacknowledged(count);
     let mut wire = Vec::new();

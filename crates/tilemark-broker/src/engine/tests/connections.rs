@@ -130,7 +130,7 @@ fn lab_memory() -> u64 {
 }
 
 #[test]
-fn shutting_down_tells_everybody() {
+fn every_peer_is_informed_of_a_shutdown() {
     let mut lab = Lab::new();
     let client = lab.client();
     lab.engine.shut_down();
