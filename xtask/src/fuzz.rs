@@ -145,7 +145,7 @@ fn one(name: &str, seconds: u32) -> Result<Outcome> {
     })
 }
 
-/// What libFuzzer says of a finding, and where its input is.
+/// What libFuzzer says about a finding, and where its input is.
 fn finding(said: &str, name: &str, findings: &Path) -> String {
     let is_reason =
         |line: &&str| line.contains("panicked at") || line.contains("ERROR:") || line.contains("SUMMARY:");

@@ -31,7 +31,7 @@ was chosen. Besides them they hold:
 This file is made by `cargo xtask notices`.
 ";
 
-/// Writes the file anew.
+/// Writes the file again.
 pub(crate) fn write() -> Result<()> {
     let path = workspace().join(FILE);
     fs::write(&path, text()?).with_context(|| path.display().to_string())

@@ -23,7 +23,7 @@ fn path(name: &str) -> PathBuf {
     workspace().join("docs/schema").join(name)
 }
 
-/// Writes them anew.
+/// Writes them again.
 pub(crate) fn write() -> Result<()> {
     fs::create_dir_all(path(""))?;
     for (name, schema) in schemas() {

@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: the trials that tests do in short, in their long sizes. The same tests, with their sizes set from
-//! outside; what they print of themselves stands in the table.
+//! outside; what they print of themselves is in the table.
 
 use crate::{
     attacks,
@@ -146,7 +146,7 @@ const ALL: [Trial; 20] = [
 
 const FUZZING: &str = "fuzzing";
 
-/// Runs the named trials, or all; every failure is told, and the command fails at the end.
+/// Runs the named trials, or all; every failure is reported, and the command fails at the end.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let names: Vec<&str> = ALL.iter().map(|trial| trial.name).collect();
     let (wanted, mut arguments) = fuzzing_flags(arguments)?;
@@ -167,8 +167,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         eprintln!("\n== {}: {}", trial.name, trial.about);
         let began = Instant::now();
         let outcome = if trial.name == FUZZING { fuzz::run(&wanted) } else { (trial.run)(&bench) };
-        let (word, told) = match outcome {
-            Ok(told) => ("passed", told),
+        let (word, details) = match outcome {
+            Ok(details) => ("passed", details),
             Err(error) if error.is::<Skipped>() => ("SKIPPED", vec![error.to_string()]),
             Err(error) => {
                 failed.push(trial.name);
@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             }
         };
         let minutes = began.elapsed().as_secs_f64() / 60.0;
-        table.push(format!("{:<16} {word:<8} {minutes:>5.1} min  {}", trial.name, told.join("; ")));
+        table.push(format!("{:<16} {word:<8} {minutes:>5.1} min  {}", trial.name, details.join("; ")));
     }
     println!("{}", table.join("\n"));
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
@@ -203,14 +203,17 @@ fn fuzzing_flags<'a>(arguments: &[&'a str]) -> Result<(fuzz::Wanted, Vec<&'a str
 }
 
 fn clones(bench: &Bench, count: u32) -> Result<Vec<String>> {
-    let told = up_and_distinct(bench, count, &["--no-memory"])?;
-    Ok(vec![format!("{count} ready, the slowest {} s after the template", told["seconds_to_ready"]["max"])])
+    let printed = up_and_distinct(bench, count, &["--no-memory"])?;
+    Ok(vec![format!(
+        "{count} ready, the slowest {} s after the template",
+        printed["seconds_to_ready"]["max"]
+    )])
 }
 
 /// The image is built before: the test has only its own cache.
 fn tiles_32(bench: &Bench) -> Result<Vec<String>> {
     bench.image_called("consolidation")?;
-    let test = "each_of_256_guests_answers_rightly_and_all_are_gone_afterwards";
+    let test = "each_of_256_guests_answers_correctly_and_all_are_gone_afterwards";
     let lines = measurement(bench, &["-p", "tilemark", "--test", "consolidation"], test, &[])?;
     let right = lines.iter().filter_map(|line| {
         Some(format!("{} right {} of {}", line["right"], line["unit"].as_str()?, line["load"].as_str()?))
@@ -253,14 +256,14 @@ fn kills_host(bench: &Bench) -> Result<Vec<String>> {
 /// Both resources; a neighbour that is named too seldom fails the test.
 fn neighbours(bench: &Bench) -> Result<Vec<String>> {
     let settings = [("TILEMARK_TEST_NEIGHBOURS", bench.times(20).to_string())];
-    let mut told = Vec::new();
+    let mut named = Vec::new();
     for resource in ["processor", "disk"] {
         let test =
             format!("a_neighbour_that_takes_three_tenths_of_the_{resource}_is_named_in_the_worst_pair");
         let lines = measurement(bench, &["-p", "tilemark", "--test", "interference"], &test, &settings)?;
-        told.push(format!("{resource}: named in {}", counted_as(&lines, "is_named")));
+        named.push(format!("{resource}: named in {}", counted_as(&lines, "is_named")));
     }
-    Ok(told)
+    Ok(named)
 }
 
 fn settings_that_harm(bench: &Bench) -> Result<Vec<String>> {

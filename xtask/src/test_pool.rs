@@ -43,7 +43,7 @@ const FIRST: [&str; 20] = [
     "tilemark-amqp-load/rabbitmq",
     "tilemark-amqp-load/broker_j",
 ];
-/// Programs at once, besides one for each processor: with as many programs as processors, these idled for a third of the time.
+/// Programs at once, beyond one for each processor: with as many programs as processors, these idled for a third of the time.
 const ONE_MORE: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
 const MS_OF_TICK: u64 = 10;

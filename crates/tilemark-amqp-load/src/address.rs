@@ -105,7 +105,7 @@ impl BrokerAddress {
     }
 }
 
-/// What errors show of an address. Whatever stands before the last @ may hold a password, and where there is none so may
+/// What errors show of an address. Whatever is before the last @ may hold a password, and where there is none so may
 /// all that follows the first colon and is no port.
 fn without_password(text: &str) -> String {
     if let Some((_, place)) = text.rsplit_once('@') {
@@ -214,7 +214,7 @@ mod tests {
     fn a_password_may_be_given_apart_from_the_address() {
         let read = |text| BrokerAddress::read(text, Some("p%40:@/ss")).unwrap();
         assert_eq!(read("amqp://m%65@127.0.0.1"), read("amqp://me:p%2540%3a%40%2fss@127.0.0.1"));
-        // What stands in the address is what is meant, and nobody named is guest.
+        // What is in the address counts, and nobody named is guest.
         assert_eq!(read("amqp://me:own@127.0.0.1").password, "own");
         assert_eq!(read("amqp://127.0.0.1"), BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
         let error = "amqp://me@127.0.0.1".parse::<BrokerAddress>().unwrap_err();

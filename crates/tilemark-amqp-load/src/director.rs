@@ -39,7 +39,7 @@ impl Gauge {
     }
 
     /// Those of them that had come before, came after a later one, or are damaged. What only competing subscribers
-    /// together could tell is not in it.
+    /// together could find is not in it.
     pub fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::Relaxed)
     }

@@ -88,7 +88,7 @@ pub enum LoadError {
         /// For how long we waited.
         timeout: Duration,
     },
-    /// The broker has blocked publishers, usually for want of memory or disk.
+    /// The broker has blocked publishers, usually because memory or disk is short.
     #[error("the broker has blocked publishers for {} s: {reason}", timeout.as_secs())]
     Blocked {
         /// The broker's words.

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_and_late_ones_are_told_apart() {
+    fn duplicates_and_late_ones_are_distinguished() {
         let mut ledger = Ledger::new(1);
         use Receipt::{Again, InOrder, Late};
         let sequences = [0, 1, 1, 5, 3, 3, 2, 4, 4, 6, 0];

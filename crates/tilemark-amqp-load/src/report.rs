@@ -34,7 +34,7 @@ pub struct ThroughputReport {
     pub subscribers_cpu_s: f64,
     /// Processor time of the whole load, s.
     pub client_cpu_s: f64,
-    /// The longest time that a publisher was told to wait (`connection.blocked`), s.
+    /// The longest time that a publisher was asked to wait (`connection.blocked`), s.
     pub blocked_s: f64,
     /// Not measured: a message that goes as fast as it can has no intended time of sending. [`crate::latency`] measures it.
     pub latency_ms: Option<LatencyFigures>,

@@ -65,7 +65,7 @@ impl Blockade {
     }
 }
 
-/// Connects to the first address that answers. If none does, the first failure is told.
+/// Connects to the first address that answers. If none does, the first failure is reported.
 fn connect(sockets: &[SocketAddr], timeout: Duration) -> Result<TcpStream, LoadError> {
     let mut failed = None;
     for &address in sockets {
@@ -308,7 +308,7 @@ impl Session {
         }
     }
 
-    /// A broker that closes a connection may have said why before; that tells more than the socket does.
+    /// A broker that closes a connection may have said why before; that says more than the socket does.
     fn socket_error(&mut self, error: Errno) -> LoadError {
         if error == Errno::PIPE {
             while let Ok(Moved::Bytes(_)) = self.receive() {}

@@ -1,4 +1,4 @@
-//! What a load is told before it starts.
+//! The settings of a load.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ pub const STAMP_BYTES: usize = 16;
 /// Run, publisher, sequence number, and a check over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Tells messages of this run from any others.
+    /// Distinguishes messages of this run from any others.
     pub run: u16,
     /// Who sent it.
     pub publisher: u16,

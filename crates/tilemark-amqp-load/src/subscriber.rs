@@ -132,7 +132,7 @@ impl Subscriber {
         })
     }
 
-    /// Waits a moment for input and takes it. `arrived` is told of each message that is whole and sound, and of how it
+    /// Waits a moment for input and takes it. `arrived` gets each message that is whole and sound, and how it
     /// came.
     pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Stamp, Receipt)) -> Result<(), LoadError> {
         self.fresh = Fresh::default();
@@ -233,7 +233,7 @@ impl Subscriber {
         self.acknowledge_rest()
     }
 
-    /// How many messages wait in the queue, with nothing held back for want of an acknowledgement.
+    /// How many messages wait in the queue, with nothing held back because there is no acknowledgement.
     fn waiting(&mut self) -> Result<u32, LoadError> {
         self.acknowledge_rest()?;
         let look = Method::QueueDeclare {

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_declared_otherwise_is_told_and_what_bears_it_stays() {
+    fn a_name_that_is_declared_otherwise_is_refused_and_what_bears_it_stays() {
         let (broker, address) = broker();
         let mut user = Session::open(&address, TIMEOUT).unwrap();
         // Ours would expire.
@@ -342,7 +342,7 @@ mod tests {
         Channel(u16, &'static str),
     }
 
-    /// A broker that says what it has to, but for queues that expire. Of each queue that is declared it tells whether it
+    /// A broker that says what it has to, but for queues that expire. Of each queue that is declared it reports whether it
     /// is to expire.
     fn scripted(refusal: Refusal) -> (BrokerAddress, Receiver<bool>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_broker_that_knows_no_expiry_is_asked_again_without_it() {
+    fn only_a_broker_that_knows_no_expiry_is_retried_without_it() {
         let broker_j = "Error creating queue 'q': Unsupported queue declare argument(s) : x-expires";
         for refusal in [
             Refusal::Connection(542, broker_j),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_refusal_of_a_queue_is_told_at_once() {
+    fn any_other_refusal_of_a_queue_is_reported_at_once() {
         for refusal in [
             Refusal::Connection(403, "ACCESS_REFUSED - not for guest: x-expires"),
             Refusal::Connection(540, "NOT_IMPLEMENTED - queue 'q' is durable and there is no journal"),

@@ -1,4 +1,4 @@
-//! Our loads against RabbitMQ (Debian: rabbitmq-server), a broker that others wrote. The node is the test's own: its
+//! Our loads against RabbitMQ (Debian: rabbitmq-server), a third-party broker. The node is the test's own: its
 //! folders, ports and name port mapper are, too, and all end with the test.
 
 mod common;

@@ -1,7 +1,7 @@
 //! Samples become seconds and totals. It knows neither sockets nor clocks, and runs beside the hot path.
 //!
 //! A second of a stream stays open, as plain samples, until all its requests ended; then it becomes a
-//! histogram, is told and forgotten. So memory follows the samples of open seconds, not histograms.
+//! histogram, is reported and forgotten. So memory follows the samples of open seconds, not histograms.
 
 use crate::{
     clock::SECOND_NS,
@@ -16,7 +16,7 @@ use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond, StreamTotal};
 /// Errors of one stream that are kept in words.
 pub(crate) const ERRORS_KEPT: usize = 5;
 
-/// What all workers told. A stream goes by its place. Work that learns of each request as it begins uses it by itself: it says that one has
+/// What all workers reported. A stream goes by its place. Work that learns of each request as it begins uses it by itself: it says that one has
 /// [begun](Account::begun), gives its [sample](Account::samples) at its end, and says which seconds are [over](Account::over_before).
 pub struct Account {
     streams: Vec<StreamAccount>,
@@ -27,7 +27,7 @@ pub struct Account {
     workers: usize,
 }
 
-/// How many workers told their processor time of a second, the most, and as parts of the second that of each place among the job's
+/// How many workers reported their processor time of a second, the most, and as parts of the second that of each place among the job's
 /// processors.
 #[derive(Debug, Default, Clone)]
 struct SecondOfWorkers {
@@ -134,7 +134,7 @@ impl Account {
     }
 
     /// One worker's processor time in a second that is over, and the place of its processor among the job's. The event, when all workers
-    /// told theirs.
+    /// reported theirs.
     pub(crate) fn used(&mut self, second: u32, place: Option<usize>, cpu_ns: u64) -> Option<LoadEvent> {
         let index = second as usize;
         if self.seconds.len() <= index {
@@ -154,7 +154,7 @@ impl Account {
         })
     }
 
-    /// Tells every second whose requests have all ended.
+    /// Reports every second whose requests have all ended.
     pub fn close_ready(&mut self, events: &mut dyn FnMut(LoadEvent)) {
         for stream in 0..self.streams.len() {
             let account = &self.streams[stream];
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_told_once_all_its_requests_ended_and_not_before() {
+    fn a_second_is_reported_once_all_its_requests_ended_and_not_before() {
         let mut account = Account::new([(9, 2)].into_iter(), 2);
         account.samples(&[sample(0, 1_000, Verdict::Right), sample(0, 2_000, Verdict::Wrong)]);
         account.offered(0, 0, 2);
-        assert!(told(&mut account).is_empty(), "one of two workers has not told its part");
+        assert!(told(&mut account).is_empty(), "one of two workers has not reported its part");
         account.offered(0, 0, 1);
         assert!(told(&mut account).is_empty(), "one request is under way");
         account.samples(&[sample(0, 3_000, Verdict::Failed)]);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((seconds[0].id, seconds[0].counts), (9, counts));
         let latency = decode(&seconds[0].latency).unwrap();
         assert_eq!((latency.len(), latency.max()), (3, 3_001));
-        assert!(told(&mut account).is_empty(), "it is told once");
+        assert!(told(&mut account).is_empty(), "it is reported once");
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_worker_is_told_when_all_have_told() {
+    fn the_busiest_worker_is_known_when_all_have_reported() {
         let mut account = Account::new(std::iter::empty(), 2);
         assert_eq!(account.used(3, None, SECOND_NS / 4), None);
         assert_eq!(account.used(3, None, SECOND_NS / 2), Some(LoadEvent::busy(3, 0.5)));

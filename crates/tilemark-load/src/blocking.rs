@@ -109,7 +109,7 @@ struct Last {
     cpu_ns: u64,
 }
 
-/// Makes events of what the threads tell, until all have ended.
+/// Makes events of what the threads report, until all have ended.
 fn listen(
     messages: &mpsc::Receiver<Message>,
     mut threads: usize,

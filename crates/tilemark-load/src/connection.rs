@@ -10,7 +10,7 @@ use std::{net::SocketAddr, os::fd::OwnedFd};
 use tilemark_agent_protocol::Stream;
 use tilemark_tls::{Secured, TlsFailure};
 
-/// The first pause before a broken connection is made anew; each further one is twice as long.
+/// The first pause before a broken connection is made again; each further one is twice as long.
 const BACKOFF_FIRST_NS: u64 = 1_000_000;
 /// The longest pause.
 const BACKOFF_LONGEST_NS: u64 = SECOND_NS;
@@ -158,7 +158,7 @@ impl Wire {
         !out.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_to_send())
     }
 
-    /// Sends what stands in `out` as far as the kernel takes it; the rest when the socket can take more.
+    /// Sends what is in `out` as far as the kernel takes it; the rest when the socket can take more.
     fn flush(&mut self, out: &mut Vec<u8>, epoll: &OwnedFd) -> Result<(), Errno> {
         let Some(socket) = &self.socket else { return Err(Errno::NOTCONN) };
         let out = match &mut self.tls {
@@ -191,7 +191,7 @@ impl Wire {
         self.listen(epoll)
     }
 
-    /// Reads again, if the pause that ends at `time` is still its own: a socket that was made anew has none.
+    /// Reads again, if the pause that ends at `time` is still its own: a socket that was made again has none.
     pub(crate) fn resume(&mut self, time: u64, epoll: &OwnedFd) -> Result<(), Errno> {
         if self.paused_until != Some(time) {
             return Ok(());
@@ -242,12 +242,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what stands in the out of one wire.
+    /// Sends what is in the out of one wire.
     pub(crate) fn flush(&mut self, wire: usize, epoll: &OwnedFd) -> Result<(), Errno> {
         self.wires[wire].flush(&mut self.outs[wire], epoll)
     }
 
-    /// Sends what stands in the outs of all wires.
+    /// Sends what is in the outs of all wires.
     pub(crate) fn flush_all(&mut self, epoll: &OwnedFd) -> Result<(), Errno> {
         for (wire, out) in self.wires.iter_mut().zip(&mut self.outs) {
             if wire.has_to_send(out) {

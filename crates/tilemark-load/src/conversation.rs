@@ -34,7 +34,7 @@ pub trait Conversation: Send {
     fn tls(&self) -> Option<&Tls> {
         None
     }
-    /// A wire is connected anew: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
+    /// A wire is connected again: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
     /// requests begin, [`Progress::More`] waits for what `received` makes of the peer's greeting.
     fn connected(&mut self, wire: usize, out: &mut Vec<u8>) -> Progress;
     /// Writes the next request to the outs of its wires, which are empty.
@@ -65,9 +65,9 @@ pub enum Progress {
     Ready,
     /// The answer is complete; the connection can be used again.
     Answered(Answer),
-    /// The answer is complete, and the peer will close: the connection is made anew.
+    /// The answer is complete, and the peer will close: the connection is made again.
     Last(Answer),
-    /// What came can't be understood: the request ends like this and the connection is made anew.
+    /// What came can't be understood: the request ends like this and the connection is made again.
     Broken(Verdict),
 }
 

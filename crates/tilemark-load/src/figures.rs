@@ -44,14 +44,14 @@ pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Histogram<
     Ok(whole)
 }
 
-/// What one load process told, put together.
+/// What one load process reported, put together.
 #[derive(Debug, Clone, Default)]
 pub struct Gathered {
     /// What its threads got.
     pub sender: Option<Sender>,
-    /// Every second of every stream, in the order told.
+    /// Every second of every stream, in the order reported.
     pub seconds: Vec<StreamSecond>,
-    /// The busiest worker's part of a processor, for each second told.
+    /// The busiest worker's part of a processor, for each second reported.
     pub busy: Vec<f64>,
     /// The totals.
     pub totals: Vec<StreamTotal>,

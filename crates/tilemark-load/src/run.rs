@@ -22,12 +22,12 @@ use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 /// How long a load waits for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For every connection to stand, before the schedule begins.
+    /// For every connection to be open, before the schedule begins.
     pub connect: Duration,
 }
 
 impl Default for Limits {
-    /// 10 s until all stand.
+    /// 10 s until all are open.
     fn default() -> Self {
         Self { connect: Duration::from_secs(10) }
     }
@@ -40,7 +40,7 @@ pub type Start<'a> = &'a mut dyn FnMut(Sender) -> Option<Instant>;
 /// Does a job on the calling thread, which sleeps in between: makes all connections, waits for `start`, sends, and reports
 /// each second to `events`. Returns the totals of all streams; none where it did not begin.
 ///
-/// Every counted request is in the histograms once. One that failed stands there with the time until it
+/// Every counted request is in the histograms once. One that failed is there with the time until it
 /// was given up, which is the least that its user waited; one that was not answered [`Stream::drain`]
 /// after the end failed.
 pub fn run(
@@ -235,7 +235,7 @@ impl<'a> Load<'a> {
         Ok(account.totals(&ended, cpu_ns, events))
     }
 
-    /// Waits until all connections of all workers stand.
+    /// Waits until all connections of all workers are open.
     fn wait_until_ready(
         &self,
         told: &mpsc::Receiver<Message>,

@@ -1,4 +1,4 @@
-//! What a worker tells the account.
+//! What a worker reports to the account.
 
 use crate::conversation::Verdict;
 
@@ -28,7 +28,7 @@ pub struct Sample {
 /// What a worker sends to the account.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// All its connections stand, and this is what its thread got.
+    /// All its connections are open, and this is what its thread got.
     Ready(crate::sender::Got),
     /// Requests that ended.
     Samples(Vec<Sample>),

@@ -26,7 +26,7 @@ pub enum Scheduling {
 }
 
 /// Pins the calling thread to `processor`, sets its timer slack to 1 ns and asks for `scheduling`. What is
-/// refused is done without, and told.
+/// refused is done without, and reported.
 pub fn prepare_thread(processor: Option<u32>, scheduling: Scheduling) -> Got {
     let pinned = processor.is_some_and(|processor| pin(&[processor]));
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -1,4 +1,4 @@
-//! How a load is told to end early.
+//! How a load is asked to end early.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::{

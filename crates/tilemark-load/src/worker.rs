@@ -1,8 +1,8 @@
 //! One sender: a thread with an epoll, its lanes and their connections. The hot path.
 //!
 //! ```text
-//! connect all -> tell Ready -> wait for the start -> drive until the schedule is over and all is answered
-//!                                                    (or the drain limit) -> give up the rest -> tell Ended
+//! connect all -> send Ready -> wait for the start -> drive until the schedule is over and all is answered
+//!                                                    (or the drain limit) -> give up the rest -> send Ended
 //! ```
 
 mod buffers;
@@ -70,7 +70,7 @@ pub(crate) struct Worker {
     thread: Thread,
     /// Next intended time of each open loop that still has one.
     due: Agenda,
-    /// When each broken connection is made anew.
+    /// When each broken connection is made again.
     retries: Agenda,
     /// When each paused wire, by its token, is read again.
     pauses: Agenda,
@@ -142,7 +142,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Connects all, and waits until all stand.
+    /// Connects all, and waits until all are open.
     fn connect_all(
         &mut self,
         epoll: &OwnedFd,
@@ -282,7 +282,7 @@ impl Worker {
         self.due.clear();
     }
 
-    /// Makes broken connections anew whose pause is over.
+    /// Reconnects broken connections whose pause is over.
     fn retry(&mut self, now: u64, epoll: &OwnedFd, links: &Links) {
         while let Some(Reverse((time, place))) = self.retries.peek().copied() {
             if time > now {
@@ -295,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// What was neither answered nor sent by now failed; it stands in the histogram with its wait so far.
+    /// What was neither answered nor sent by now failed; it is in the histogram with its wait so far.
     fn give_up_the_rest(&mut self, links: &Links) {
         let now = clock::now();
         let unanswered = Answer { verdict: Verdict::Failed, body_bytes: 0 };

@@ -54,7 +54,7 @@ fn start(engine: &str, place: &str) -> Server {
         "postgresql" => (Engine::Postgresql, ["shared_buffers=1GB", "max_wal_size=2GB"]),
         _ => panic!("ENGINE is `mariadb` or `postgresql`"),
     };
-    servers::start_at(engine, &settings, folder).expect("the server starts; its error stands above")
+    servers::start_at(engine, &settings, folder).expect("the server starts; its error is above")
 }
 
 fn generator(size: &str) -> Result<Arc<Generator>, StoreError> {

@@ -218,7 +218,7 @@ impl FromStr for DatabaseAddress {
             _ => return Err(StoreError::Address("it starts with neither mysql:// nor postgres://")),
         };
         let port = url.port().unwrap_or(default_port);
-        // Addresses of IPv6 stand in brackets in a URL only.
+        // Addresses of IPv6 have brackets in a URL only.
         let host = url.host_str().unwrap_or("localhost").trim_matches(['[', ']']).to_owned();
         let mut options = Options::read(engine, &url)?;
         let endpoint = match options.socket.take() {

@@ -19,7 +19,7 @@ pub struct Shelves {
 /// What a run changes, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Product with id i stands at i - 1.
+    /// Product with id i is at i - 1.
     pub shelves: Vec<Shelves>,
     /// The last order's id.
     pub last_order: i64,

@@ -123,7 +123,7 @@ pub(crate) struct Client<'a> {
     session: Box<dyn Session>,
     shopper: Shopper,
     cart: Cart,
-    /// When the order under way was paid, or refused for want of stock.
+    /// When the order under way was paid, or refused because stock was short.
     paid: Option<Instant>,
     /// How late it was begun.
     lateness: Option<Duration>,
@@ -204,7 +204,7 @@ impl<'a> Client<'a> {
         self.tell(intended, since, Outcome::Failed);
     }
 
-    /// Tells the observer of an order that ended now.
+    /// Reports to the observer an order that ended now.
     fn tell(&self, intended: Instant, since: Duration, outcome: Outcome) {
         let ended = OrderEnded {
             intended: since,

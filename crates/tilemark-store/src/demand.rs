@@ -49,7 +49,7 @@ pub struct Demand {
     /// Measured time after it, whole seconds.
     #[serde(rename = "measure_s", serialize_with = "seconds")]
     pub measure: Duration,
-    /// Length of the steady window that is told, whole seconds; `None`: all that had settled.
+    /// Length of the steady window that is reported, whole seconds; `None`: all that had settled.
     #[serde(rename = "window_s", serialize_with = "optional_seconds")]
     pub window: Option<Duration>,
     /// Orders of new customers, of 100.
@@ -168,7 +168,7 @@ impl Demand {
     }
 }
 
-/// Whether a value lies in its range; if not, the rule and the value as it is told.
+/// Whether a value lies in its range; if not, the rule and the value as it is shown.
 fn within<T: PartialOrd>(
     rule: &str,
     range: RangeInclusive<T>,

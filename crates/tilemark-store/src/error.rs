@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_told_once_and_a_remedy_stands_beside() {
+    fn causes_are_printed_once_with_a_remedy() {
         let error = StoreError::Lost { source: "server closed".into() };
         assert_eq!(error.with_causes(), "the connection to the database was lost: server closed");
         assert!(error.remedy().contains("log"));

@@ -33,7 +33,7 @@ impl Step {
     }
 }
 
-/// Longest time told apart; a longer one counts as this.
+/// Longest time that is distinguished; a longer one counts as this.
 const LONGEST_US: u64 = 3_600_000_000;
 
 /// A histogram of microseconds with three exact digits.

@@ -181,7 +181,7 @@ fn missing_indexes(engine: Engine, console: &mut dyn Console) -> Result<Vec<Stri
         .collect())
 }
 
-/// What our mark says of the load that made the store; `None` where there is no mark, as in a store built by hand.
+/// What our mark says about the load that made the store; `None` where there is no mark, as in a store built by hand.
 pub(crate) fn load_state(engine: Engine, console: &mut dyn Console) -> Result<Option<String>, StoreError> {
     if !tables(engine, console)?.contains(STATE_TABLE) {
         return Ok(None);

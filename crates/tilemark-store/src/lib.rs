@@ -2,7 +2,7 @@
 //!
 //! [`load_database`] turns an empty database into a store, [`inspect()`] says whether a database can be used, [`run_load`]
 //! sends customers to it who log in, look around and buy, and checks afterwards that the database holds exactly what
-//! those customers were told. What it is not: it starts no server and knows nothing of guests or scenarios.
+//! those customers got as answers. What it is not: it starts no server and knows nothing of guests or scenarios.
 
 mod address;
 mod administer;

@@ -83,7 +83,7 @@ pub fn load_database(
     let mut console = open_console(address)?;
     let server = check_version(address.engine, &mut *console)?;
     check_writable(address.engine, &mut *console)?;
-    // What an earlier load left behind is told as that, not as somebody's tables.
+    // What an earlier load left behind is reported as that, not as somebody's tables.
     check_whole(address.engine, &mut *console)?;
     let existing = tables(address.engine, &mut *console)?;
     if let Some(table) = TABLES.iter().chain([&STATE_TABLE]).find(|&&table| existing.contains(table)) {
@@ -106,7 +106,7 @@ pub fn load_database(
     }
 }
 
-/// The tables that a load has made itself. A failed one drops these and nothing else: a table of the same name may stand in
+/// The tables that a load has made itself. A failed one drops these and nothing else: a table of the same name may be in
 /// another schema of the search path, and is somebody's own.
 struct Made {
     engine: Engine,
@@ -164,7 +164,7 @@ fn fill(
 ) -> Result<Vec<LoadedTable>, StoreError> {
     let engine = address.engine;
     let mark = format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)");
-    // Another load may have made it since we looked: then it is told as that.
+    // Another load may have made it since we looked: then it is reported as that.
     made.make(STATE_TABLE, &mark, console).or_else(|error| check_whole(engine, console).and(Err(error)))?;
     console.run(&format!("INSERT INTO {STATE_TABLE} VALUES ('loading')"))?;
     // The file makes them in this order.
@@ -192,7 +192,7 @@ fn go_on(generator: &Generator) -> Result<(), StoreError> {
     if generator.stop_flag().load(Ordering::Relaxed) { Err(StoreDataError::Stopped.into()) } else { Ok(()) }
 }
 
-/// Told so often where no rows are sent, because keys are made: the caller can only stop a load that it hears of.
+/// Reported so often where no rows are sent, because keys are made: the caller can only stop a load that it hears of.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 
 fn run_lanes(

@@ -224,7 +224,7 @@ impl Transactions for MariadbSession {
     }
 
     /// The purchase's transaction, in two messages: look and lock, then write and commit. All values are whole numbers,
-    /// so they stand in the text; prepared statements would be a message each.
+    /// so they are in the text; prepared statements would be a message each.
     fn buy(&mut self, cart: &Cart) -> Result<Bought, Self::Error> {
         let wanted = cart.by_product();
         let shelves = self.lock_shelves(&wanted)?;
@@ -362,7 +362,7 @@ impl MariadbConsole {
     }
 }
 
-/// How the rows' making ended, told from inside of the library's callback.
+/// How the rows' making ended, reported from inside the library's callback.
 type Outcome = Arc<Mutex<Option<Result<TableSum, StoreDataError>>>>;
 
 /// Loads rows by the library, which asks for them in its own time.

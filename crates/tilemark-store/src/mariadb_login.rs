@@ -1,7 +1,7 @@
 //! Logging in on MariaDB over TLS.
 //!
 //! The library keeps TLS to itself, so that our own wire could not go on over its connection. It still reads and writes the packets
-//! of a log-in; what is done here is their order: greeting, wish for TLS, handshake of TLS, user.
+//! of a log-in; what is done here is their order: greeting, request for TLS, handshake of TLS, user.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -71,7 +71,7 @@ fn secured_or_let_in(address: &DatabaseAddress, error: mysql::Error) -> StoreErr
 /// What a server says first.
 struct Greeting {
     offers: CapabilityFlags,
-    /// What it offers besides, being MariaDB.
+    /// What it also offers, being MariaDB.
     offers_besides: MariadbCapabilities,
     version: (u16, u16, u16),
     challenge: Vec<u8>,

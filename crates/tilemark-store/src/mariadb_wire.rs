@@ -87,7 +87,7 @@ pub(crate) struct Wire {
     sealing: Option<Box<Sealing>>,
     /// The command under way with its header.
     command: Vec<u8>,
-    /// What was received and not yet read stands from `read` to `filled`.
+    /// What was received and not yet read is from `read` to `filled`.
     received: Vec<u8>,
     read: usize,
     filled: usize,
@@ -265,7 +265,7 @@ impl Wire {
             Some(LOCAL_INFILE) => return Err(broken("the server asked for a file".to_owned())),
             _ => first.length()?,
         };
-        // Columns that did not change since the statement was prepared are not told again, and a byte says so.
+        // Columns that did not change since the statement was prepared are not described again, and a byte says so.
         let told = if first.peek() == Some(0) { 0 } else { columns };
         for _ in 0..told {
             self.packet()?;
@@ -285,7 +285,7 @@ impl Wire {
         }
     }
 
-    /// Where the next packet stands in what was received. The server's refusal is an error, wherever it comes.
+    /// Where the next packet is in what was received. The server's refusal is an error, wherever it comes.
     fn packet(&mut self) -> Result<Range<usize>, mysql::Error> {
         self.receive(HEADER)?;
         let [low, middle, high, number] = self.header();
@@ -404,7 +404,7 @@ impl Sealing {
         }
         let opened = self.secured.open(&self.arrived[..count], &mut self.plain);
         if self.secured.has_to_send() {
-            // What it has to say of a failure is the failure's affair.
+            // What it has to say about a failure is the failure's affair.
             let sent = self.send(socket, &mut Vec::new());
             if opened.is_ok() {
                 sent?;
@@ -582,7 +582,7 @@ pub(crate) fn first_text(row: &[u8]) -> Result<String, mysql::Error> {
     String::from_utf8(text.to_vec()).map_err(|error| FromValueError(Value::Bytes(error.into_bytes())).into())
 }
 
-/// Where the first column stands in the rows of a prepared statement, if it is a whole number.
+/// Where the first column is in the rows of a prepared statement, if it is a whole number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstNumber {
     /// Bytes before it: a zero and a bit for each column and two more.
@@ -627,7 +627,7 @@ mod tests {
 
     fn pair_of(kind: SocketType) -> (Wire, OwnedFd) {
         let (client, server) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        // What is waited for in vain fails, and does not hang.
+        // What never comes fails, and does not hang.
         set_socket_timeout(&client, Timeout::Recv, Some(Duration::from_secs(20))).unwrap();
         (Wire::over(client), server)
     }
@@ -671,7 +671,7 @@ mod tests {
         values.iter().flat_map(|value| [&[value.len() as u8][..], value.as_bytes()].concat()).collect()
     }
 
-    /// Two columns that are told, and these rows.
+    /// Two columns that are described, and these rows.
     fn table(rows: &[Vec<u8>], status: u16) -> Vec<Vec<u8>> {
         let columns = [vec![2, 1], b"\x03def first".to_vec(), b"\x03def second".to_vec(), end(status)];
         columns.into_iter().chain(rows.iter().cloned()).chain([end(status)]).collect()
@@ -729,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_not_told_again_are_not_awaited() {
+    fn columns_that_are_not_described_again_are_not_awaited() {
         let (mut wire, server) = pair();
         let row = b"\0\0\x2a\0\0\0\x05title".to_vec();
         tell(&server, &[vec![2, 0], end(LAST), row.clone(), row, end(LAST)], 100);
@@ -758,7 +758,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_in_the_third_of_several_answers_is_told_and_the_connection_goes_on() {
+    fn a_refusal_in_the_third_of_several_answers_is_reported_and_the_connection_goes_on() {
         let (mut wire, server) = pair();
         let first_two = [vec![done(3, MORE_ANSWERS)], table(&[texts(&["1", "2"])], MORE_ANSWERS)].concat();
         tell(&server, &[first_two, vec![no(1213, "#40001Deadlock found")]].concat(), 7);

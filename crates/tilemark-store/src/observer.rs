@@ -1,4 +1,4 @@
-//! Orders as they happen, for somebody who tells a run second by second.
+//! Orders as they happen, for somebody who reports a run second by second.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub struct OrderEnded {
     pub outcome: Outcome,
 }
 
-/// Is told of orders by the clients' own threads, so it must be quick.
+/// Receives orders from the clients' own threads, so it must be quick.
 pub trait Observer: Sync {
     /// All connections are open. Returns the moment at which the first order begins, from which all times count.
     fn ready(&self) -> Instant;

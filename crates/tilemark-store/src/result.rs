@@ -36,7 +36,7 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
-/// What a finding says of the run.
+/// What a finding says about the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
@@ -51,7 +51,7 @@ pub enum FindingKind {
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it says of the run.
+    /// What it says about the run.
     pub kind: FindingKind,
     /// In words.
     pub what: String,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_run_is_trusted_and_each_doubt_is_told() {
+    fn a_clean_run_is_trusted_and_each_doubt_is_reported() {
         assert_eq!(
             verdict(|_, _| {}),
             Verdict { status: Status::Trusted, reasons: Vec::new(), findings: Vec::new() }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_did_is_told_from_what_the_load_did() {
+    fn what_the_database_did_is_distinguished_from_what_the_load_did() {
         let kinds = |audit: Result<AuditReport, StoreError>, gave_up, stopped| -> Vec<FindingKind> {
             let mut figures = Figures::new(60);
             figures.error("broken".to_owned());

@@ -42,7 +42,7 @@ pub fn run_load(
     run_observed_load(address, demand, &Unobserved, stop)
 }
 
-/// The same, and tells an observer of every order.
+/// The same, and reports every order to an observer.
 pub fn run_observed_load(
     address: &DatabaseAddress,
     demand: &Demand,

@@ -25,7 +25,7 @@ pub(crate) const REFERENCES: [[&str; 4]; 9] = [
     ["cust_hist", "prod_id", "products", "prod_id"],
 ];
 
-/// The columns of a table. Those of `reorder` are not generated, so they stand here.
+/// The columns of a table. Those of `reorder` are not generated, so they are here.
 pub(crate) fn columns(table: &str) -> &'static [&'static str] {
     tilemark_store_data::Table::ALL.iter().find(|known| known.name() == table).map_or(
         &["prod_id", "date_low", "quan_low", "date_reordered", "quan_reordered", "date_expected"],

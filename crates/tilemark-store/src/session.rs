@@ -75,7 +75,7 @@ pub struct Item {
     pub quantity: i32,
 }
 
-/// What a customer wants to buy. The same product may stand in it twice.
+/// What a customer wants to buy. The same product may be in it twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cart {
     /// Who buys.
@@ -122,7 +122,7 @@ impl Receipt {
 /// How a purchase ended when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purchase {
-    /// The order stands.
+    /// The order is committed.
     Committed(Receipt),
     /// Too little in stock: everything was rolled back.
     Short(Item),

@@ -34,7 +34,7 @@ const MIB: u64 = 1 << 20;
 /// Settings for a server that may use `memory_bytes` and serves `clients` at once.
 ///
 /// MariaDB: three quarters of the memory are the buffer pool, as in the published experiment (3 of 4 GB). PostgreSQL
-/// relies on the system's page cache, so a quarter is its own buffer and the planner is told three quarters in all.
+/// relies on the system's page cache, so a quarter is its own buffer and the planner gets three quarters in all.
 pub fn server_settings(
     engine: Engine,
     memory_bytes: u64,

@@ -131,7 +131,7 @@ impl Shopper {
         }
     }
 
-    /// Every product stands once in the drum, a hot one ten times.
+    /// Every product is once in the drum, a hot one ten times.
     fn product(&mut self) -> u64 {
         let extra = self.products / HOT_EVERY * 9;
         let drawn = self.below(self.products + extra);

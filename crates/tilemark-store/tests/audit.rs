@@ -1,7 +1,7 @@
-//! What a run promises, on a store in memory that can be told to go wrong: every defect is found and named, deadlocks
+//! What a run promises, on a store in memory that can be made to go wrong: every defect is found and named, deadlocks
 //! are tried again, lost connections make the run not trusted.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of test functions.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

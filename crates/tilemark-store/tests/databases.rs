@@ -1,7 +1,7 @@
 //! The whole store on real servers: load, run, audit, planted defects, bad input. Each test starts its own server and
 //! says loudly when it cannot.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of test functions.
 
 mod common;
 
@@ -190,7 +190,7 @@ fn crossed_purchase(
     thread::scope(|scope| {
         scope.spawn(|| {
             // Bounded: a purchase that never waited ends without a deadlock, and the next one is tried. MariaDB reads
-            // its transactions anew only where nobody asked for a tenth of a second.
+            // its transactions again only where nobody asked for a tenth of a second.
             for _ in 0..50 {
                 if somebody_waits(server) {
                     break;
@@ -203,7 +203,7 @@ fn crossed_purchase(
     })
 }
 
-/// A deadlock made by a second session: the whole purchase is tried again and stands once.
+/// A deadlock made by a second session: the whole purchase is retried and is there once.
 fn deadlock(engine: Engine) {
     let Some(server) = start(engine) else { return };
     let server = Arc::new(server);
@@ -344,7 +344,7 @@ fn bad_input(engine: Engine) {
     let error = load(&address).unwrap_err();
     assert!(
         matches!(error, StoreError::HalfLoaded(_)),
-        "half a store is told as that, not as a store: {error}"
+        "half a store is reported as that, not as a store: {error}"
     );
     sql("UPDATE load_state SET state = 'complete'");
     sql("DELETE FROM inventory WHERE prod_id = 1000");
@@ -539,7 +539,7 @@ fn crash(engine: Engine) {
     server.check_books("store");
 }
 
-/// A tablespace with an end stands in for a full disk, which takes a mount of its own and therefore root.
+/// A tablespace with an end takes the place of a full disk, which takes a mount of its own and therefore root.
 #[test]
 fn a_full_mariadb_is_named_and_emptied() {
     let settings = ["innodb_file_per_table=OFF", "innodb_data_file_path=ibdata1:12M:autoextend:max:20M"];

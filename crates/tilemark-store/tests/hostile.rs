@@ -106,7 +106,7 @@ fn secured_by(greeting: Vec<u8>, then: Vec<u8>) -> (StoreError, Vec<u8>) {
 }
 
 #[test]
-fn nobody_is_told_who_logs_in_before_tls_is_there() {
+fn nobody_learns_who_logs_in_before_tls_is_there() {
     let [hello, ok] = greeting().try_into().unwrap();
     let offers = |yes: bool| {
         let mut hello = hello.clone();

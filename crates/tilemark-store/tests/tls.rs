@@ -1,6 +1,6 @@
 //! TLS to real servers on loopback: load, run and audit over it, and each mistake by its name.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of test functions.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn a_store_is_loaded_run_and_audited(engine: Engine) {
     assert_eq!(result.audit, "agrees");
     assert_eq!((result.errors, result.orders > 0), (0, true), "{:?}", result.error_kinds);
     server.check_books("store");
-    // What the server says of it: a connection that says `encrypted` and is not would be the worst of all mistakes.
+    // What the server says about it: a connection that says `encrypted` and is not would be the worst of all mistakes.
     let session = open_session(&address).unwrap();
     let (encrypted, all) = encrypted_of_all(&server);
     assert!(encrypted >= all && all >= 1, "{encrypted} of {all}");

@@ -52,7 +52,7 @@ impl MergedEvents {
         self.reported_by_all()
     }
 
-    /// How busy those seconds were of which all that are at work have told.
+    /// How busy the seconds were that all engines at work have reported.
     fn reported_by_all(&mut self) -> Vec<LoadEvent> {
         let mut told = Vec::new();
         self.busy.retain(|second, of_engines| {
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn seconds_after_an_engines_early_end_are_told_by_the_others() {
+    fn seconds_after_an_engines_early_end_are_reported_by_the_others() {
         let mut merged = MergedEvents::of(3);
         for (engine, event) in
             [(0, busy(0, 0.25)), (1, busy(0, 0.25)), (0, busy(1, 0.875)), (1, busy(1, 0.0))]
         {
             assert_eq!(merged.take(engine, event), []);
         }
-        // It ended in second 1, and told of second 0 only.
+        // It ended in second 1, and reported second 0 only.
         assert_eq!(merged.take(2, busy(0, 0.25)), [busy(0, 0.75)]);
         assert_eq!(merged.ended(2), [busy(1, 0.875)]);
         assert_eq!(merged.take(0, busy(2, 0.5)), []);

@@ -1,6 +1,6 @@
 //! sysbench's read-write transactions, by Debian's sysbench inside the database guest.
 //!
-//! A line each second gives the seconds' counts. Latencies come as one histogram at the end: they are told with the last
+//! A line each second gives the seconds' counts. Latencies come as one histogram at the end: they are reported with the last
 //! second, since nothing says which second they belong to. The whole output stays in the record.
 
 use crate::{
@@ -264,7 +264,7 @@ General statistics:
         assert_eq!((report.transactions, report.errors, report.latency.len()), (223, 1, 223));
         let seconds = report.seconds();
         let completed: Vec<u64> = seconds.iter().map(|second| second.counts.completed).collect();
-        assert_eq!(completed, [101, 122], "all of them are told");
+        assert_eq!(completed, [101, 122], "all of them are reported");
         assert_eq!((seconds[1].counts.failed, seconds[1].latency.len()), (1, 223));
         assert!(Report::parse("FATAL: unable to connect", Times { warmup: 0, length: 1 }).is_err());
     }

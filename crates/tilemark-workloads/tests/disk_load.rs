@@ -103,7 +103,7 @@ fn a_stop_ends_fio_and_keeps_what_it_measured() {
 }
 
 #[test]
-fn what_fio_says_of_a_missing_disk_is_told() {
+fn what_fio_says_about_a_missing_disk_is_reported() {
     if !is_possible() {
         return;
     }

@@ -36,7 +36,7 @@ fn every_request_of_an_open_loop_is_counted_once_and_seconds_sum_up() {
 }
 
 #[test]
-fn a_closed_loop_asks_again_after_each_answer_and_has_no_lateness() {
+fn a_closed_loop_sends_the_next_request_after_each_answer_and_has_no_lateness() {
     let address = server(|_| Act::Send(right_answer()));
     let gathered = run(&lasting(job(address, Demand::Closed, 3), 500));
     let Counts { offered, completed, .. } = counts(&gathered);
@@ -60,7 +60,7 @@ fn one_wrong_byte_is_counted_and_named() {
 }
 
 #[test]
-fn a_truncated_body_is_a_failure_and_the_connection_is_made_anew() {
+fn a_truncated_body_is_a_failure_and_the_connection_is_made_again() {
     let address = server(|request| match request {
         4 => Act::SendAndClose(right_answer()[..right_answer().len() - 1].to_vec()),
         _ => Act::Send(right_answer()),
@@ -138,7 +138,7 @@ fn a_stop_ends_the_load_and_keeps_what_was_measured() {
     let job = job(address, open(1000.0, Arrival::Poisson), 4);
     let factory = WebFactory::new(&job).unwrap();
     let stop = Stop::new().unwrap();
-    // The job would last an hour; it is stopped when its first second is told.
+    // The job would last an hour; it is stopped when its first second is reported.
     let gathered = Gathered::of(|start, events| {
         tilemark_load::run(&job, &factory, &stop, start, &mut |event| {
             if matches!(event, LoadEvent::Second(_)) {
@@ -164,7 +164,7 @@ fn warmup_is_sent_and_not_counted() {
 }
 
 #[test]
-fn many_streams_over_several_workers_are_told_apart() {
+fn many_streams_over_several_workers_are_distinguished() {
     let address = server(|_| Act::Send(right_answer()));
     let mut job = job(address, open(200.0, Arrival::Poisson), 3);
     let first = job.streams[0].clone();

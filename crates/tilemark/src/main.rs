@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let form = Form::of(given.iter().any(|argument| argument == "--json"));
     let done = || commands::dispatch(arguments.command, form);
     if exit::asks_verdict(&given) {
-        // What was going on is told by the panic itself.
+        // The panic itself reports what was going on.
         return screen::ended(catch_unwind(done).unwrap_or(ExitCode::from(exit::STOP_BISECT)));
     }
     screen::ended(done())

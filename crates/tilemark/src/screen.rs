@@ -61,16 +61,16 @@ fn explained(failure: &Failure) -> String {
     format!("error: {}{because}{fix}", failure.message)
 }
 
-/// Tells flags that can't be read. Help and version are no failures.
+/// Prints why flags cannot be read. Help and version are not failures.
 pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
-    let told = error.render().to_string();
-    let shown = printable(&password::hidden(&in_our_words(&told), given)).into_owned();
+    let rendered = error.render().to_string();
+    let shown = printable(&password::hidden(&in_our_words(&rendered), given)).into_owned();
     if error.use_stderr() && given.iter().any(|argument| argument == "--json") {
         let message = complaint(&shown);
         print_json(&serde_json::json!({ "error": {
             "code": "bad-input", "message": message, "remedy": "see `tilemark --help`",
         }}));
-    } else if shown != told {
+    } else if shown != rendered {
         // As plain text; the library would print the passwords too, and what a terminal obeys.
         let _ = write!(stderr(), "{shown}");
     } else {
@@ -83,7 +83,7 @@ pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
     })
 }
 
-/// What Rust's library says of a value that it cannot read, and what it means.
+/// What Rust's library says about a value that it cannot read, and what it means.
 const OF_LIBRARY: [(&str, &str); 7] = [
     ("invalid digit found in string", "it is not a whole number"),
     ("cannot parse integer from empty string", "it is empty, and a whole number is meant"),
@@ -94,8 +94,8 @@ const OF_LIBRARY: [(&str, &str); 7] = [
     ("invalid socket address syntax", "it is not an address with a port, such as 127.0.0.1:5672"),
 ];
 
-fn in_our_words(told: &str) -> String {
-    OF_LIBRARY.iter().fold(told.to_owned(), |told, (library, ours)| told.replace(library, ours))
+fn in_our_words(text: &str) -> String {
+    OF_LIBRARY.iter().fold(text.to_owned(), |text, (library, ours)| text.replace(library, ours))
 }
 
 /// What is wrong with the flags: the first line, and the indented ones below it that say which.

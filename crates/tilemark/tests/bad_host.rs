@@ -40,7 +40,7 @@ fn change_a_byte(path: &Path) {
 #[test]
 fn an_image_that_fails_its_hash_is_not_used() {
     let Some(real) = Real::new() else { return };
-    // Each of them: which one the scenario needs is not told by its folder's name.
+    // Each of them: its folder's name does not show which one the scenario needs.
     let images = fs::read_dir(real.home.path().join("cache/images")).unwrap().flatten();
     let roots: Vec<_> =
         images.map(|entry| entry.path().join("root.erofs")).filter(|path| path.exists()).collect();
@@ -123,7 +123,7 @@ fn under_limit(home: &Home, limit: &str, arguments: &[&str]) -> std::process::Ou
 }
 
 #[test]
-fn too_few_open_files_are_told_with_both_numbers_before_anything_is_made() {
+fn too_few_open_files_are_refused_with_both_numbers_before_anything_is_made() {
     if !is_root() {
         return skipped("runs need root");
     }
@@ -173,7 +173,7 @@ fn a_full_disk_is_named_and_leaves_nothing() {
 
 /// A mount in the state folder holds it, in a mount namespace of the run's and the test's own.
 #[test]
-fn a_host_that_is_not_as_it_was_is_told_and_recover_mends_it() {
+fn a_host_that_is_not_restored_is_reported_and_recover_fixes_it() {
     let Some(real) = Real::new() else { return };
     let script = r#"
         mount --make-rprivate / || exit 99
@@ -355,7 +355,7 @@ fn a_setting_that_cannot_be_restored_is_named_with_the_reason_and_recover_restor
 }
 
 #[test]
-fn a_qemu_that_is_not_there_is_the_hosts_lack_and_no_guests_fault() {
+fn a_missing_qemu_is_a_fault_of_the_host_and_not_of_a_guest() {
     let Some(real) = Real::new() else { return };
     let emulated = ["run", "web", "--on", "emulated", "--offline", "--tiles", "1", "--json"];
     let said = real.home.says(&[&emulated[..], &["--set", "qemu.binary=/nowhere/qemu"]].concat());

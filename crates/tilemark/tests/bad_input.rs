@@ -1,4 +1,4 @@
-//! Whoever asks for what cannot be is told what, why and what to do, with the right exit code, in words or as
+//! An impossible request is refused with the reason and what to do, with the right exit code, in words or as
 //! one JSON document; and nothing is left behind.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -147,7 +147,7 @@ fn what_no_other_commit_could_change_stops_a_bisection() {
 
 /// Before the scenario is read, the image looked for and anything measured.
 #[test]
-fn a_tolerance_that_cannot_be_read_is_told_at_once() {
+fn a_tolerance_that_cannot_be_read_is_refused_at_once() {
     let home = Home::new();
     for arguments in [
         &["ab", "wob", "--offline", "--tolerance", "much", "--json"][..],
@@ -229,7 +229,7 @@ fn scenario_files_with_mistakes_name_the_key_or_the_line() {
         let arguments = ["plan", file.to_str().unwrap(), "--on", "native"];
         refused(&home, &Refused { arguments: &arguments, code: 2, message, remedy: "" });
     }
-    // Several at once are told at once.
+    // Several are reported at once.
     let text = SCENARIO.replace("10/s", "0/s").replace("[1, 2]", "[2, 1]");
     let file = home.file("scenario.toml", &text);
     let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native"]);
@@ -272,7 +272,7 @@ fn a_record_elsewhere_is_found_by_the_name_of_its_folder() {
 }
 
 #[test]
-fn a_redacted_page_is_written_where_it_is_told_to_and_never_over_the_whole_one() {
+fn a_redacted_page_is_written_where_the_flag_says_and_never_over_the_whole_one() {
     let home = Home::new();
     let own_page = record(&home).join("report.html");
     let said = home.says(&["report", "--redact"]);

@@ -62,7 +62,7 @@ fn users_of_a_bank_go_from_page_to_page_over_tls_and_every_answer_is_right() {
 }
 
 #[test]
-fn every_load_of_the_tile_of_eight_guests_is_answered_rightly() {
+fn every_load_of_the_tile_of_eight_guests_is_answered_correctly() {
     let Some(real) = Real::with_image("consolidation") else { return };
     let summary = measured(
         &real,
@@ -85,7 +85,7 @@ fn every_load_is_answered_rightly(summary: &RepeatSummary) {
 /// As many tiles as on the host of the paper of 2009. They are asked what two slow processors can serve.
 #[test]
 #[ignore = "minutes; `cargo xtask soak tiles-32` runs it"]
-fn each_of_256_guests_answers_rightly_and_all_are_gone_afterwards() {
+fn each_of_256_guests_answers_correctly_and_all_are_gone_afterwards() {
     const TILES: u32 = 32;
     let Some(real) = Real::with_image("consolidation") else { return };
     let set = [

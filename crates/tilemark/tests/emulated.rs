@@ -134,7 +134,7 @@ fn descendants(running: &Running, with_qemu: bool) -> BTreeSet<Process> {
 fn a_killed_command_leaves_nothing_of_emulated_guests() {
     let Some(real) = Real::new() else { return };
     let all = [Moment::Keeper, Moment::Template, Moment::Clones, Moment::Load];
-    // One at each moment: every kill boots a template anew.
+    // One at each moment: every kill boots a template again.
     let after = moments(kills(all.len()), Duration::from_millis(1500));
     for (number, after) in after.into_iter().enumerate() {
         let moment = all[number % all.len()];

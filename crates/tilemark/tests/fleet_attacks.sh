@@ -175,7 +175,7 @@ attack_stepd() { # Slurm's keeper of the job, on the host
     tilemark fleet cancel >cancelled 2>>notes || fail "cancel: $(cat cancelled)"
     gone_within_15s n1
     [ -z "$(squeue --noheader --states=pending)" ] || fail "left in the queue: $(squeue --noheader)"
-    # Slurm keeps the job as completing, for want of its keeper, until the host boots.
+    # Slurm keeps the job as completing, because its keeper is gone, until the host boots.
     power off n1
     power on n1
     until_so 60 all_idle || fail "Slurm does not show three idle hosts: $(sinfo --noheader)"

@@ -61,11 +61,11 @@ fn one_that_waits_for_another_run_need_not_wait() {
     let lock = File::open(lock).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     let mut child = start(&home, &["run", "web", "--on", "native", "--offline", "--wait", "--json"]);
-    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("this takes") {
         line.clear();
-        assert!(told.read_line(&mut line).unwrap() > 0, "it ended before it waited");
+        assert!(errors.read_line(&mut line).unwrap() > 0, "it ended before it waited");
     }
     signal(&child, Signal::TERM);
     let mut out = String::new();

@@ -67,7 +67,7 @@ fn answer_all(mut stream: TcpStream, answered: &AtomicU64, failing_each: u64) {
     }
 }
 
-/// A failure may be told far sooner than an answer, and its time is among the latencies.
+/// A failure may come far sooner than an answer, and its time is among the latencies.
 #[test]
 fn a_web_load_is_not_trusted_where_more_requests_failed_than_a_gate_lets_pass() {
     let home = Home::new();
@@ -108,7 +108,7 @@ fn a_web_load_prints_every_figure_that_it_promises() {
 
 /// A terminal sends it to all processes in the foreground, so to whatever the command has started too.
 #[test]
-fn ctrl_c_ends_a_web_load_whose_figures_are_told_all_the_same() {
+fn ctrl_c_ends_a_web_load_whose_figures_are_still_printed() {
     let server = Server::start();
     let mut command = Command::new(TILEMARK);
     command.args(["load", "web", &server.url(), "--rate", "500", "--seconds", "3600", "--json"]);

@@ -117,7 +117,7 @@ fn every_shape_of_the_load_can_be_asked_for() {
 }
 
 #[test]
-fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of() {
+fn a_password_may_be_in_the_environment_and_one_in_the_address_is_warned_of() {
     let broker = Broker::start();
     let home = Home::new();
     let says = |credentials: &str, password: Option<&str>| {
@@ -134,8 +134,8 @@ fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of()
     assert_eq!(apart.code, Some(0), "{apart:?}");
     assert!(!apart.error.contains("list of processes"), "{apart:?}");
     let wrong = says("guest", Some("secret-word"));
-    told(&wrong, 3, "the broker refused user 'guest'", "correct user and password");
-    told(
+    fails_with(&wrong, 3, "the broker refused user 'guest'", "correct user and password");
+    fails_with(
         &says("guest", None),
         2,
         "no password for user `guest` of 127.0.0.1",
@@ -208,8 +208,13 @@ fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files
     let secured = format!("amqps://localhost:{port}");
     let said = send(&secured, &["--ca", &certificate]);
     assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(1000)), "{said:?}");
-    told(&send(&secured, &["--ca", "/nowhere/ca"]), 2, "cannot read `--ca /nowhere/ca`", "path of a file");
-    told(&send(&format!("amqp://localhost:{port}"), &[]), 2, "speaks TLS", "amqps://");
+    fails_with(
+        &send(&secured, &["--ca", "/nowhere/ca"]),
+        2,
+        "cannot read `--ca /nowhere/ca`",
+        "path of a file",
+    );
+    fails_with(&send(&format!("amqp://localhost:{port}"), &[]), 2, "speaks TLS", "amqps://");
     for (arguments, message) in [
         (["--tls-cert", "/nowhere/crt", "--tls-key", &key], "cannot read `--tls-cert /nowhere/crt`"),
         (["--tls-cert", &key, "--tls-key", &key], "it holds no certificate"),
@@ -224,7 +229,7 @@ fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files
 }
 
 #[track_caller]
-fn told(said: &common::Said, code: i32, message: &str, remedy: &str) {
+fn fails_with(said: &common::Said, code: i32, message: &str, remedy: &str) {
     assert_eq!(said.code, Some(code), "{said:?}");
     let error = &said.json()["error"];
     assert!(error["message"].as_str().unwrap().contains(message), "{error}");
@@ -236,7 +241,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let broker = Broker::start();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for what in ["messaging-throughput", "messaging-latency"] {
-        told(
+        fails_with(
             &load(what, &nobody, &[]),
             3,
             &format!("no broker answers at {nobody}"),
@@ -244,16 +249,16 @@ fn what_is_wrong_is_named_with_its_remedy() {
         );
         let stranger = format!("somebody:secret-word@{}", broker.address);
         let refused = load(what, &stranger, &[]);
-        told(&refused, 3, "the broker refused user 'somebody'", "correct user and password");
+        fails_with(&refused, 3, "the broker refused user 'somebody'", "correct user and password");
         assert!(!format!("{refused:?}").contains("secret-word"), "{refused:?}");
-        told(&load(what, &broker.address, &["--size", "15"]), 2, "size is 15", "change that setting");
-        told(&load(what, &broker.address, &["--durable"]), 3, "durable", "");
+        fails_with(&load(what, &broker.address, &["--size", "15"]), 2, "size is 15", "change that setting");
+        fails_with(&load(what, &broker.address, &["--durable"]), 3, "durable", "");
         let forever = ["load", what, "--broker", "amqp://127.0.0.1", "--json", "--seconds"];
         let forever = Home::new().says(&[&forever[..], &["86401"]].concat());
-        told(&forever, 2, "86401 is not in 1..=86400", "tilemark --help");
+        fails_with(&forever, 2, "86401 is not in 1..=86400", "tilemark --help");
     }
     let both = ["--confirms", "1", "--transactions", "1"];
-    told(
+    fails_with(
         &load("messaging-throughput", &broker.address, &both),
         2,
         "transactions is 1",
@@ -263,7 +268,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let address = hangs_up.local_addr().unwrap().to_string();
     // It ends with the test's process.
     std::thread::spawn(move || hangs_up.incoming().for_each(drop));
-    told(&load("messaging-throughput", &address, &[]), 3, "", "look into the broker's log");
+    fails_with(&load("messaging-throughput", &address, &[]), 3, "", "look into the broker's log");
 }
 
 /// A load under way; it ends with the test.
@@ -295,7 +300,7 @@ impl Drop for RunningLoad {
 }
 
 #[test]
-fn a_load_that_is_interrupted_tells_its_figures_and_leaves_nothing() {
+fn a_load_that_is_interrupted_prints_its_figures_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let config =
         Config { journal: Some(folder.path().into()), ..Config::new("127.0.0.1:0".parse().unwrap()) };
@@ -487,7 +492,7 @@ fn the_plan_of_counted_messages_says_that_they_may_end_it_sooner() {
     assert!(!plan("quick").contains(sooner));
 }
 
-/// Whether the tests' cache holds the image of the brokers that others wrote.
+/// Whether the tests' cache holds the image of the third-party brokers.
 fn has_image_of_brokers(real: &Real) -> bool {
     let said = real.home.says(&["image", "list", "--json"]);
     let has = said.out.contains("\"brokers\"");
@@ -498,7 +503,7 @@ fn has_image_of_brokers(real: &Real) -> bool {
 }
 
 #[test]
-fn rabbitmq_and_broker_j_serve_a_run_and_the_password_stands_nowhere() {
+fn rabbitmq_and_broker_j_serve_a_run_and_the_password_is_in_no_file_or_process() {
     let Some(real) = Real::new() else { return };
     if !has_image_of_brokers(&real) {
         return;
@@ -519,9 +524,9 @@ fn rabbitmq_and_broker_j_serve_a_run_and_the_password_stands_nowhere() {
         let password = password_in(&fs::read_to_string(&file).unwrap());
         let all = Process::descendants(running.child.id() as i32);
         for process in Process::descendants(under_way.keeper.unwrap() as i32).iter().chain(&all) {
-            for told in ["cmdline", "environ"] {
-                let text = fs::read(format!("/proc/{}/{told}", process.pid)).unwrap_or_default();
-                assert!(!holds(&text, &password), "{told} of {process:?} tells the password");
+            for file in ["cmdline", "environ"] {
+                let text = fs::read(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();
+                assert!(!holds(&text, &password), "{file} of {process:?} has the password");
             }
         }
         let said = running.said();
@@ -539,7 +544,7 @@ fn rabbitmq_and_broker_j_serve_a_run_and_the_password_stands_nowhere() {
         }
         assert!(!said.out.contains(&password) && !said.error.contains(&password));
         for file in files_below(&real.home.path().join("runs")) {
-            assert!(!holds(&fs::read(&file).unwrap(), &password), "{} tells the password", file.display());
+            assert!(!holds(&fs::read(&file).unwrap(), &password), "{} has the password", file.display());
         }
         real.all_gone(&all, under_way.cgroup.as_slice());
     }

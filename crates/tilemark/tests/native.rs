@@ -144,7 +144,7 @@ fn requests_in(log: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_second_run_is_told_of_the_first_which_ends_whole_when_interrupted() {
+fn a_second_run_is_refused_with_the_first_which_ends_whole_when_interrupted() {
     let Some(real) = Real::new() else { return };
     let mut first = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
     let under_way = first.until("a keeper", keeper_of);
@@ -293,7 +293,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
         all.iter().any(|process| process.name.starts_with("nginx")).then_some(())
     });
     let processes = Process::descendants(running.child.id() as i32);
-    // Processors of the load, with how long they might take to wake before: none where the host does not tell.
+    // Processors of the load, with how long they might take to wake before: none where the host does not report it.
     let journal = under_way.folder.join("settings.json");
     let held = held_in(&fs::read(&journal).unwrap_or_else(|_| b"{\"held\":[]}".to_vec()));
     assert!(held.iter().all(|(path, _)| limit_in(path) == "n/a"), "{held:?}");
@@ -335,8 +335,8 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
 #[test]
 fn a_run_that_fails_late_keeps_its_whole_repeats_in_a_closed_record() {
     let Some(real) = Real::new() else { return };
-    let wishes = ["--set", "measure.repeats=3", "--set", "measure.length=2s", "--not-alone"];
-    let mut running = real.start(&[&RUN[..], &wishes].concat());
+    let settings = ["--set", "measure.repeats=3", "--set", "measure.length=2s", "--not-alone"];
+    let mut running = real.start(&[&RUN[..], &settings].concat());
     let under_way = running.until("a keeper", keeper_of);
     let record = real.home.path().join("runs").join(&under_way.id);
     let command = running.child.id() as i32;

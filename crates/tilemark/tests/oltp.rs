@@ -62,7 +62,7 @@ fn one_repeat(real: &Real, id: &str) -> (RunDirectory, RepeatSummary) {
     (record, summary)
 }
 
-/// The random password of a run is 32 hexadecimal digits; nothing of that form may stand where others can read it.
+/// The random password of a run is 32 hexadecimal digits; nothing of that form may be where others can read it.
 fn has_password(text: &str) -> bool {
     text.split(|sign: char| !sign.is_ascii_hexdigit()).any(|word| word.len() == 32)
 }
@@ -94,7 +94,7 @@ fn a_store_is_served_and_audited(database: &str, process: &str) {
     }
     assert_eq!(summary.incidents, []);
     let page = fs::read_to_string(record.path().join("report.html")).unwrap();
-    assert!(page.contains("full durability"), "durability stands beside the figures");
+    assert!(page.contains("full durability"), "durability is shown beside the figures");
     for file in ["plan.json", "events.ndjson", "points/00/repeat-1/guests/tile-001-db/orders.json"] {
         let text = fs::read_to_string(record.path().join(file)).unwrap();
         assert!(!has_password(&text) && !text.contains("password"), "{file}");

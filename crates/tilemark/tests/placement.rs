@@ -125,7 +125,7 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
 }
 
 #[test]
-fn a_run_that_puts_nobody_in_a_place_reads_none_back() {
+fn a_run_that_places_no_guest_reads_no_places_back() {
     let Some(real) = Real::new() else { return };
     let said = real.start(&run("measure.length=1s", &[])).said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();

@@ -142,7 +142,7 @@ fn sides_of_devices_and_firmware_that_become_the_same_are_refused() {
 }
 
 #[test]
-fn what_qemu_lacks_or_must_not_be_told_is_reported_before_anything_starts() {
+fn what_qemu_lacks_or_must_not_get_is_refused_before_anything_starts() {
     let home = Home::new();
     for (flags, wanted) in [
         (&["--on", "emulated", "--set", "qemu.machine=q53"][..], "the nearest names are q35"),

@@ -1,4 +1,4 @@
-//! What a user keeps of runs: shown, tagged, noted and removed, while closed records stay as they were.
+//! What a user keeps of runs: shown, tagged, noted and removed, while closed records are unchanged.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -40,7 +40,7 @@ fn refused(said: &Said, code: i32, message: &str) {
     let error = &document["error"];
     assert!(error["message"].as_str().unwrap().contains(message), "{document}");
     assert!(!error["remedy"].as_str().unwrap().is_empty());
-    assert!(!format!("{said:?}").contains("hunter2"), "a password is told: {said:?}");
+    assert!(!format!("{said:?}").contains("hunter2"), "a password is shown: {said:?}");
 }
 
 fn a_store_is_filled_loaded_and_audited(engine: Engine) {
@@ -55,7 +55,7 @@ fn a_store_is_filled_loaded_and_audited(engine: Engine) {
     let loaded = said.json();
     assert_eq!(loaded["tables"].as_array().unwrap().len(), 7);
     assert!((9.9e6..10.1e6).contains(&loaded["bytes"].as_f64().unwrap()), "{loaded}");
-    assert!(said.error.contains("left"), "progress tells the time left: {said:?}");
+    assert!(said.error.contains("left"), "progress shows the time left: {said:?}");
     let again = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
     refused(&again, 3, "exists already");
 
@@ -179,7 +179,7 @@ fn a_load_into_postgresql_that_is_interrupted_leaves_no_table() {
 }
 
 #[test]
-fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of() {
+fn a_password_may_be_in_the_environment_and_one_in_the_address_is_warned_of() {
     let home = Home::new();
     let shown = home.says(&["load", "store", "--database", "mysql://web:hunter2@127.0.0.1:1/store"]);
     assert_eq!(shown.code, Some(3), "{shown:?}");
@@ -204,8 +204,11 @@ fn a_password_in_an_argument_that_has_no_place_is_not_repeated() {
     for form in [&[][..], &["--json"]] {
         let said = home.says(&[&["load", "store", "mysql://web:hunter2@127.0.0.1/store"], form].concat());
         assert_eq!(said.code, Some(2), "{said:?}");
-        let told = format!("{}{}", said.out, said.error);
-        assert!(told.contains("mysql://web:…@127.0.0.1/store") && !told.contains("hunter2"), "{said:?}");
+        let printed = format!("{}{}", said.out, said.error);
+        assert!(
+            printed.contains("mysql://web:…@127.0.0.1/store") && !printed.contains("hunter2"),
+            "{said:?}"
+        );
     }
 }
 
@@ -240,9 +243,9 @@ fn a_second_ctrl_c_ends_what_waits_for_a_database_that_never_answers() {
         let id = Pid::from_raw(child.id() as i32).unwrap();
         let interrupt = || kill_process(id, Signal::INT).unwrap();
         interrupt();
-        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(
-            told.any(|line| line.unwrap().contains("Ctrl-C again stops it immediately")),
+            errors.any(|line| line.unwrap().contains("Ctrl-C again stops it immediately")),
             "{arguments:?}"
         );
         interrupt();

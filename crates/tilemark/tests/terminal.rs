@@ -63,7 +63,7 @@ fn toml_with_attack() -> String {
 }
 
 #[test]
-fn files_that_are_quoted_in_errors_do_not_rule_the_terminal() {
+fn files_that_are_quoted_in_errors_cannot_control_the_terminal() {
     let home = Home::new();
     let file = home.file("evil.toml", &toml_with_attack());
     let file = file.to_str().unwrap();
@@ -111,7 +111,7 @@ fn evil_record(home: &Home, id: &str) {
 }
 
 #[test]
-fn records_of_others_do_not_rule_the_terminal() {
+fn third_party_records_cannot_control_the_terminal() {
     let home = Home::new();
     let (a, b) = ("20260101-000000-web", "20260102-000000-web");
     evil_record(&home, a);
@@ -131,7 +131,7 @@ fn records_of_others_do_not_rule_the_terminal() {
 }
 
 #[test]
-fn json_that_is_fit_for_a_terminal_means_the_same() {
+fn json_escaped_for_a_terminal_means_the_same() {
     let home = Home::new();
     evil_record(&home, "20260101-000000-web");
     let runs = home.says(&["runs", "--json"]).json();
@@ -153,7 +153,7 @@ fn printed_by_shell() -> String {
 }
 
 #[test]
-fn a_guest_does_not_rule_the_terminal() {
+fn a_guest_cannot_control_the_terminal() {
     let Some(real) = Real::new() else { return };
     let home = &real.home;
     let _down = Down(home);

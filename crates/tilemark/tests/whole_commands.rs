@@ -23,7 +23,7 @@ use tilemark_record::{
 /// The limit of a processor that a run keeps awake.
 const KEPT_AWAKE: &str = "n/a\n";
 
-/// How long each processor may take to wake, where the host says so: what a run changes of the host, and gives back.
+/// How long each processor may take to wake, where the host says so: what a run changes of the host, and restores.
 fn wake_limits() -> BTreeMap<String, String> {
     let processors = fs::read_dir("/sys/devices/system/cpu").unwrap().flatten();
     let limit = |entry: fs::DirEntry| {
@@ -36,7 +36,7 @@ fn wake_limits() -> BTreeMap<String, String> {
 /// Waits until every processor has its limit from before, as other runs may change them meanwhile: those that another run
 /// kept awake at that time have no limit to compare.
 #[track_caller]
-fn wake_limits_are_given_back(before: &BTreeMap<String, String>) {
+fn wake_limits_are_restored(before: &BTreeMap<String, String>) {
     let until = Instant::now() + TIMEOUT;
     loop {
         let now = wake_limits();
@@ -47,12 +47,12 @@ fn wake_limits_are_given_back(before: &BTreeMap<String, String>) {
         if changed.is_empty() {
             return;
         }
-        assert!(Instant::now() < until, "not given back: {changed:?}, now {now:?}");
+        assert!(Instant::now() < until, "not restored: {changed:?}, now {now:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A command under way, with what has to be gone and given back after it.
+/// A command under way, with what has to be gone and restored after it.
 struct Whole<'a> {
     real: &'a Real,
     running: Running<'a>,
@@ -68,7 +68,7 @@ impl<'a> Whole<'a> {
         Self { real, running, under_way, limits }
     }
 
-    /// Waits for its end, and looks that its guests are gone, its host is as it was and its record is whole.
+    /// Waits for its end, and looks that its guests are gone, its host is restored and its record is whole.
     #[track_caller]
     fn ends(mut self) -> (Said, RunResult, RunDirectory) {
         // All that ever came of it, however long it takes.
@@ -82,14 +82,14 @@ impl<'a> Whole<'a> {
         // Trusted, or not: that is the machine's business.
         assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
         real.all_gone(&processes, under_way.cgroup.as_slice());
-        wake_limits_are_given_back(limits);
+        wake_limits_are_restored(limits);
         let result: RunResult = serde_json::from_value(said.json()).unwrap();
         assert_eq!((result.run.as_str(), result.provenance.as_it_was), (&*under_way.id, Some(true)));
         let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
         record.verify().unwrap();
         assert_eq!(record.result().unwrap(), result, "the record holds what was printed");
         assert!(!result.sentence.is_empty());
-        result.points.iter().for_each(|point| all_is_told(&result, point));
+        result.points.iter().for_each(|point| every_figure_or_its_reason_is_there(&result, point));
         let repeats: usize = result.points.iter().map(repeats_of).sum();
         assert_eq!(record.repeats().unwrap().len(), repeats, "each repeat is kept or voided");
         (said, result, record)
@@ -108,7 +108,7 @@ fn repeats_of(point: &PointResult) -> usize {
 
 /// Each figure of a point is there, or why it is not.
 #[track_caller]
-fn all_is_told(result: &RunResult, point: &PointResult) {
+fn every_figure_or_its_reason_is_there(result: &RunResult, point: &PointResult) {
     let has_reason = |figure: &str| {
         let place = format!("points.{}.", point.index);
         result.missing.keys().any(|key| key.starts_with(&place) && key.contains(figure))
@@ -138,7 +138,7 @@ fn is_answered(result: &RunResult) {
     }
 }
 
-/// The first look takes minutes: one repeat of it is waited for, and then it is told to end.
+/// The first look takes minutes: one repeat of it is waited for, and then it is interrupted.
 #[test]
 fn quick_measures_the_first_look_and_ends_whole_when_interrupted() {
     let Some(real) = Real::new() else { return };
@@ -197,9 +197,9 @@ fn a_run_with_its_twin_measures_both_in_the_same_blocks() {
     let settings = settings.iter().flat_map(|setting| ["--set", setting]);
     let arguments: Vec<&str> = run.into_iter().chain(settings).collect();
     let (_, result, record) = Whole::start(&real, &arguments).ends();
-    let told: Vec<(&str, u32)> =
+    let points: Vec<(&str, u32)> =
         result.points.iter().map(|point| (point.backend.name(), point.tiles)).collect();
-    assert_eq!(told, [("emulated", 1), ("native", 1)]);
+    assert_eq!(points, [("emulated", 1), ("native", 1)]);
     assert!(result.points.iter().all(|point| repeats_of(point) >= 1), "{result:?}");
     let plan = record.plan().unwrap();
     let passes: Vec<u32> = plan.passes.iter().map(|pass| pass.block).collect();

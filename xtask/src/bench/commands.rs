@@ -172,7 +172,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads what stands after the command; `known` are the names that there are.
+    /// Reads what comes after the command; `known` are the names that there are.
     pub(crate) fn parse(arguments: &[&str], known: &[&str]) -> Result<Self> {
         let mut asked = Self::default();
         let mut left = arguments.iter();
@@ -198,7 +198,7 @@ impl Asked {
 }
 
 /// Runs the named benches, or all. A bench that cannot be done here says so and stops no other; one that fails makes the
-/// command fail at the end. A figure that is not reached is no failure: it is told.
+/// command fail at the end. A figure that is not reached is not a failure: it is printed.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let names: Vec<&str> = ALL.iter().map(|bench| bench.name).collect();
     let asked = Asked::parse(arguments, &names)?;

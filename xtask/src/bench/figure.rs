@@ -12,7 +12,7 @@ pub(crate) enum Target {
     AtMost(f64),
     /// No further from nothing than this, either way.
     Within(f64),
-    /// Nothing: it is told for itself.
+    /// Nothing: it is printed for itself.
     None,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Figure {
     pub(crate) n: usize,
     /// What was wanted.
     pub(crate) target: Target,
-    /// Both sides, or whatever else must stand beside it.
+    /// Both sides, or whatever else must be beside it.
     pub(crate) note: String,
 }
 

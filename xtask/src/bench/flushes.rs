@@ -44,12 +44,12 @@ pub(super) fn flushes<T>(
 /// The process that listens at an address.
 fn listening_at(server: SocketAddr) -> Result<u32> {
     let port = format!("sport = :{}", server.port());
-    let told = text_of(
+    let printed = text_of(
         Command::new("ss")
             .args(["--no-header", "--listening", "--tcp", "--numeric"])
             .args(["--processes", &port]),
     )?;
-    match number_after(&told, "pid=") {
+    match number_after(&printed, "pid=") {
         Ok(pid) => Ok(pid as u32),
         Err(_) => bail!(Skipped(format!("no process of this machine listens at {server}"))),
     }

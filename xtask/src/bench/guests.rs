@@ -22,7 +22,7 @@ pub(super) enum Kind {
 pub(super) struct Up<'a> {
     bench: &'a Bench,
     id: String,
-    told: Value,
+    printed: Value,
 }
 
 impl<'a> Up<'a> {
@@ -38,9 +38,9 @@ impl<'a> Up<'a> {
         };
         bench.image()?;
         let arguments = ["guests", "up", &count.to_string(), "--on", on, "--offline", "--json"];
-        let told = json_of(bench.tilemark()?.args(arguments).args(flags))?;
-        let id = told["id"].as_str().context("`guests up` names no id")?.to_owned();
-        Ok(Self { bench, id, told })
+        let printed = json_of(bench.tilemark()?.args(arguments).args(flags))?;
+        let id = printed["id"].as_str().context("`guests up` names no id")?.to_owned();
+        Ok(Self { bench, id, printed })
     }
 }
 
@@ -99,15 +99,15 @@ pub(super) fn qemus_of(up: &Up<'_>) -> Result<Vec<u32>> {
     Ok(of_family.filter(|(_, _, name)| name.starts_with("qemu-system")).map(|(pid, ..)| pid).collect())
 }
 
-/// So many emulated clones, up and down again: what `guests up` told of them, once nobody was found to be there twice.
+/// So many emulated clones, up and down again: what `guests up` printed of them, once nobody was found to be there twice.
 pub(crate) fn up_and_distinct(bench: &Bench, count: u32, flags: &[&str]) -> Result<Value> {
     let up = Up::start(bench, Kind::Emulated, count, flags)?;
     for key in ["mac", "address", "machine_id", "random_hex"] {
-        let guests = up.told["guests"].as_array().context("guests are listed")?;
+        let guests = up.printed["guests"].as_array().context("guests are listed")?;
         let different: BTreeSet<&str> = guests.iter().filter_map(|guest| guest[key].as_str()).collect();
         anyhow::ensure!(different.len() == count as usize, "{} different {key} of {count}", different.len());
     }
-    Ok(up.told.clone())
+    Ok(up.printed.clone())
 }
 
 /// 256 idle emulated clones of 96 MiB: the slowest ready after the template, and memory of each.
@@ -115,10 +115,10 @@ pub(super) fn clones(bench: &Bench) -> Result<Vec<Figure>> {
     const COUNT: u32 = 256;
     let (mut slowest, mut memory, mut templates) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.times(3) {
-        let told = up_and_distinct(bench, COUNT, &[])?;
-        slowest.push(number(&told, "/seconds_to_ready/max")?);
-        memory.push(number(&told, "/pss_mib_per_guest")?);
-        templates.push(number(&told, "/template_seconds")?);
+        let printed = up_and_distinct(bench, COUNT, &[])?;
+        slowest.push(number(&printed, "/seconds_to_ready/max")?);
+        memory.push(number(&printed, "/pss_mib_per_guest")?);
+        templates.push(number(&printed, "/template_seconds")?);
     }
     Ok(vec![
         Figure::median_of(
@@ -138,7 +138,7 @@ pub(super) fn clones(bench: &Bench) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Runs one test of a crate in release and gives what it prints: measurements that need the inside of a crate stand there.
+/// Runs one test of a crate in release and gives what it prints: measurements that need the inside of a crate are there.
 pub(crate) fn measurement(
     bench: &Bench,
     crate_arguments: &[&str],
@@ -209,8 +209,8 @@ pub(super) fn twins(bench: &Bench) -> Result<Vec<Figure>> {
                --set measure.warmup=1s --set measure.length=5s";
     let (mut ready, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..bench.times(3) {
-        let told = json_of(bench.tilemark()?.args(run.split_whitespace()))?;
-        let record = bench.home.join("runs").join(told["run"].as_str().context("a run has an id")?);
+        let printed = json_of(bench.tilemark()?.args(run.split_whitespace()))?;
+        let record = bench.home.join("runs").join(printed["run"].as_str().context("a run has an id")?);
         let summary = fs::read(record.join("points/00/repeat-1/summary.json"))?;
         let summary: Value = serde_json::from_slice(&summary)?;
         ready.push(number(&summary, "/ready_s")?);
@@ -250,9 +250,9 @@ pub(super) fn quick(bench: &Bench) -> Result<Vec<Figure>> {
     bench.image()?;
     let (mut off, mut took) = (Vec::new(), Vec::new());
     for _ in 0..bench.times(1) {
-        let told = json_of(bench.tilemark()?.args(["quick", "--offline", "--json"]))?;
+        let printed = json_of(bench.tilemark()?.args(["quick", "--offline", "--json"]))?;
         let (seconds, expected) =
-            (number(&told, "/provenance/seconds")?, number(&told, "/provenance/expected_seconds")?);
+            (number(&printed, "/provenance/seconds")?, number(&printed, "/provenance/expected_seconds")?);
         if expected <= 0.0 {
             bail!(Skipped("the record says no expected time".to_owned()));
         }

@@ -57,9 +57,9 @@ impl Nginx {
         let mut command = Command::new(&self.web_bench);
         let scheme = if self.over == Over::Tls { "tls://" } else { "" };
         let address = format!("{scheme}{}", self.address);
-        let told = json_of(command.args([&address, pace, CONNECTIONS, seconds, &LOAD.to_string()]))?;
-        anyhow::ensure!(told["errors"] == 0, "answers were wrong: {told}");
-        Ok(told)
+        let printed = json_of(command.args([&address, pace, CONNECTIONS, seconds, &LOAD.to_string()]))?;
+        anyhow::ensure!(printed["errors"] == 0, "answers were wrong: {printed}");
+        Ok(printed)
     }
 }
 
@@ -84,20 +84,20 @@ fn against_wrk(bench: &Bench, over: Over) -> Result<Vec<Figure>> {
             let before = children_s()?;
             let url = format!("{scheme}://{}/{SIZE}.bin", nginx.address);
             let mut wrk = pinned("wrk".as_ref(), LOAD, Priority::RealTime);
-            let told =
+            let printed =
                 text_of(wrk.args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{SECONDS}s"), &url]))?;
-            anyhow::ensure!(!told.contains("Non-2xx"), "wrk was refused: {told}");
-            let requests: f64 = told
+            anyhow::ensure!(!printed.contains("Non-2xx"), "wrk was refused: {printed}");
+            let requests: f64 = printed
                 .lines()
                 .find_map(|line| {
                     line.trim().split_once(" requests in").and_then(|(count, _)| count.parse().ok())
                 })
                 .context("wrk counts no requests")?;
-            Ok([number_after(&told, "Requests/sec:")?, (children_s()? - before) * 1e6 / requests])
+            Ok([number_after(&printed, "Requests/sec:")?, (children_s()? - before) * 1e6 / requests])
         };
         let our = || -> Result<[f64; 2]> {
-            let told = nginx.ours("closed", SECONDS)?;
-            Ok([number(&told, "/requests_per_s")?, number(&told, "/processor_us_per_request")?])
+            let printed = nginx.ours("closed", SECONDS)?;
+            Ok([number(&printed, "/requests_per_s")?, number(&printed, "/processor_us_per_request")?])
         };
         let (ours, peer) = in_turn(our, peer)?;
         rates.push(Pair { ours: ours[0], peer: peer[0] });
@@ -144,8 +144,8 @@ pub(super) fn sessions(bench: &Bench) -> Result<Vec<Figure>> {
             wrk.args(["-t1", "-c32", &format!("-d{SECONDS}s"), "-s"])
                 .arg(&file)
                 .arg(format!("http://{address}/"));
-            let told = text_of(&mut wrk)?;
-            let done = told
+            let printed = text_of(&mut wrk)?;
+            let done = printed
                 .lines()
                 .find_map(|line| {
                     line.trim().split_once(" requests in").and_then(|(count, _)| count.parse::<f64>().ok())
@@ -155,9 +155,9 @@ pub(super) fn sessions(bench: &Bench) -> Result<Vec<Figure>> {
         };
         let our = || -> Result<f64> {
             let arguments = ["load", &address.to_string(), USERS, SECONDS, &LOAD.to_string()];
-            let told = json_of(Command::new(&sessions_bench).args(arguments))?;
-            anyhow::ensure!(told["errors"] == 0, "answers were wrong: {told}");
-            number(&told, "/processor_us_per_page")
+            let printed = json_of(Command::new(&sessions_bench).args(arguments))?;
+            anyhow::ensure!(printed["errors"] == 0, "answers were wrong: {printed}");
+            number(&printed, "/processor_us_per_page")
         };
         let (ours, peer) = in_turn(our, peer)?;
         costs.push(Pair { ours, peer });
@@ -177,14 +177,14 @@ pub(super) fn lateness(bench: &Bench) -> Result<Vec<Figure>> {
         let (mut p99, mut p999) = (Vec::new(), Vec::new());
         for _ in 0..bench.times(7) {
             let our = || -> Result<Value> {
-                let told = nginx.ours(rate, SECONDS)?;
-                anyhow::ensure!(told["sender"]["real_time"] == true, "the senders did not get SCHED_FIFO");
-                Ok(told)
+                let printed = nginx.ours(rate, SECONDS)?;
+                anyhow::ensure!(printed["sender"]["real_time"] == true, "the senders did not get SCHED_FIFO");
+                Ok(printed)
             };
             let peer = || -> Result<Value> {
-                let told = json_of(Command::new(&bare).args([rate, SECONDS, &LOAD.to_string()]))?;
-                anyhow::ensure!(told["real_time"] == true, "the bare loop did not get SCHED_FIFO");
-                Ok(told)
+                let printed = json_of(Command::new(&bare).args([rate, SECONDS, &LOAD.to_string()]))?;
+                anyhow::ensure!(printed["real_time"] == true, "the bare loop did not get SCHED_FIFO");
+                Ok(printed)
             };
             let (ours, peer) = in_turn(our, peer)?;
             for (name, pairs) in [("p99", &mut p99), ("p999", &mut p999)] {
@@ -211,21 +211,21 @@ pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
     for (what, seconds, rate, target) in
         [("law", "30", "300", Target::Within(2.0)), ("stall", "30", "500", Target::Within(5.0))]
     {
-        let mut told: Vec<(String, Vec<f64>)> = Vec::new();
+        let mut by_name: Vec<(String, Vec<f64>)> = Vec::new();
         for _ in 0..bench.times(3) {
             let text = text_of(Command::new(&planted).args([what, seconds, rate, &LOAD.to_string()]))?;
             for line in json_lines(&text) {
                 let name = line["what"].as_str().context("a comparison has a name")?.to_owned();
                 let off = number(&line, "/off_percent")?;
-                match told.iter_mut().find(|(known, _)| *known == name) {
+                match by_name.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, values)) => values.push(off),
-                    None => told.push((name, vec![off])),
+                    None => by_name.push((name, vec![off])),
                 }
             }
         }
         let words =
             if what == "law" { "planted service-time law, open loop" } else { "server stopped for a third" };
-        for (name, values) in told {
+        for (name, values) in by_name {
             // The furthest off is the figure: a median would hide a bad run.
             let worst = values.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
             let row = Figure::median_of(format!("{words}: {name}, furthest off"), "%", &values, target);
@@ -290,13 +290,13 @@ fn effect_of_telemetry(bench: &Bench, guests: &[String], beside: &str) -> Result
         let on = || -> Result<Value> {
             let mut telemetry =
                 Command::new(&sampler).args(guests).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-            let told = nginx.ours("closed", SECONDS);
+            let printed = nginx.ours("closed", SECONDS);
             // The end of its input ends it; then it says what it cost.
             drop(telemetry.stdin.take());
             let cost: Value = serde_json::from_slice(&telemetry.wait_with_output()?.stdout)?;
-            let mut told = told?;
-            told["telemetry"] = cost;
-            Ok(told)
+            let mut printed = printed?;
+            printed["telemetry"] = cost;
+            Ok(printed)
         };
         let (on, off) = in_turn(on, off)?;
         let ratio = |path: &str| -> Result<f64> { Ok(number(&on, path)? / number(&off, path)?) };

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use std::{fs, thread, time::Duration};
 
-/// Above this part of all processors, what others do is told as "busy".
+/// Above this part of all processors, what others do is printed as "busy".
 const QUIET_MAX: f64 = 0.05;
 const LOOKED_FOR: Duration = Duration::from_secs(2);
 

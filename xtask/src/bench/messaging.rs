@@ -1,4 +1,4 @@
-//! Messaging: the reference broker with our load, and our load on others' brokers.
+//! Messaging: the reference broker with our load, and our load on third-party brokers.
 
 use super::{
     figure::{Figure, Pair, Target},
@@ -48,13 +48,16 @@ impl Broker {
 
 fn throughput(bench: &Bench, uri: &str, flags: &[&str]) -> Result<Value> {
     let mut command = bench.tilemark()?;
-    let told = json_of(
+    let printed = json_of(
         command
             .args(["load", "messaging-throughput", "--json", "--seconds", SECONDS, "--broker", uri])
             .args(flags),
     )?;
-    anyhow::ensure!(told["lost"] == 0 && told["damaged"] == 0, "messages were lost or damaged: {told}");
-    Ok(told)
+    anyhow::ensure!(
+        printed["lost"] == 0 && printed["damaged"] == 0,
+        "messages were lost or damaged: {printed}"
+    );
+    Ok(printed)
 }
 
 /// Broker and load together: small messages, with confirms, large ones, and what the load itself costs.
@@ -64,10 +67,10 @@ pub(super) fn broker(bench: &Bench) -> Result<Vec<Figure>> {
     let (mut rates, mut sure, mut large, mut publish, mut receive) = (vec![], vec![], vec![], vec![], vec![]);
     for _ in 0..bench.times(7) {
         let broker = Broker::start(bench, None)?;
-        let told = throughput(bench, &broker.uri(), small)?;
-        rates.push(number(&told, "/messages_per_s")?);
-        publish.push(number(&told, "/publishers_cpu_s")? * 1e6 / number(&told, "/published")?);
-        receive.push(number(&told, "/subscribers_cpu_s")? * 1e6 / number(&told, "/received")?);
+        let printed = throughput(bench, &broker.uri(), small)?;
+        rates.push(number(&printed, "/messages_per_s")?);
+        publish.push(number(&printed, "/publishers_cpu_s")? * 1e6 / number(&printed, "/published")?);
+        receive.push(number(&printed, "/subscribers_cpu_s")? * 1e6 / number(&printed, "/received")?);
         sure.push(number(&throughput(bench, &broker.uri(), confirmed)?, "/messages_per_s")?);
         large.push(
             2.0 * number(&throughput(bench, &broker.uri(), &["--size", "4096"])?, "/messages_per_s")?
@@ -98,8 +101,8 @@ pub(super) fn round_trip(bench: &Bench) -> Result<Vec<Figure>> {
             let broker = Broker::start(bench, None)?;
             let arguments =
                 ["load", "messaging-latency", "--json", "--rate", "1000", "--seconds", "5", "--broker"];
-            let told = json_of(bench.tilemark()?.args(arguments).arg(broker.uri()))?;
-            let at = |name: &str| number(&told, &format!("/latency_ms/{name}")).map(|ms| ms * 1e3);
+            let printed = json_of(bench.tilemark()?.args(arguments).arg(broker.uri()))?;
+            let at = |name: &str| number(&printed, &format!("/latency_ms/{name}")).map(|ms| ms * 1e3);
             Ok([at("p50")?, at("p99")?])
         };
         let peer = || -> Result<[f64; 2]> {
@@ -107,12 +110,12 @@ pub(super) fn round_trip(bench: &Bench) -> Result<Vec<Figure>> {
             let mut child = Command::new(&relay).args(["relay", &address]).stdin(Stdio::null()).spawn()?;
             // It serves one receiver and one sender: a trial connection would be taken for one of them.
             thread::sleep(Duration::from_millis(300));
-            let told = text_of(Command::new(&relay).args(["drive", &address, "1000", "5", "16"]));
+            let printed = text_of(Command::new(&relay).args(["drive", &address, "1000", "5", "16"]));
             // Ours, and it would wait for ever.
             let _ = child.kill();
             let _ = child.wait();
-            let told = told?;
-            Ok([number_after(&told, "p50")?, number_after(&told, "p99")?])
+            let printed = printed?;
+            Ok([number_after(&printed, "p50")?, number_after(&printed, "p99")?])
         };
         let (ours, peer) = in_turn(ours, peer)?;
         p50.push(Pair { ours: ours[0], peer: peer[0] });
@@ -141,8 +144,8 @@ fn address_of(uri: &str) -> Result<SocketAddr> {
 
 /// Messages of one flush to disk. Being counted slows a broker, so that no rate is taken of this turn.
 fn messages_a_flush(bench: &Bench, uri: &str, flags: &[&str]) -> Result<f64> {
-    let (told, flushes) = flushes(bench, address_of(uri)?, || throughput(bench, uri, flags))?;
-    Ok(number(&told, "/published")? / flushes as f64)
+    let (printed, flushes) = flushes(bench, address_of(uri)?, || throughput(bench, uri, flags))?;
+    Ok(number(&printed, "/published")? / flushes as f64)
 }
 
 /// Durable and confirmed on RabbitMQ and on the reference broker, in turn; then the flushes of both.
@@ -192,9 +195,9 @@ pub(super) fn perftest(bench: &Bench) -> Result<Vec<Figure>> {
     for _ in 0..bench.times(5) {
         // Each: messages a second, and microseconds of processor time of a message.
         let ours = || -> Result<[f64; 2]> {
-            let told = throughput(bench, &rabbit, &["--size", "16"])?;
-            let cost = number(&told, "/client_cpu_s")? * 1e6 / number(&told, "/received")?;
-            Ok([number(&told, "/messages_per_s")?, cost])
+            let printed = throughput(bench, &rabbit, &["--size", "16"])?;
+            let cost = number(&printed, "/client_cpu_s")? * 1e6 / number(&printed, "/received")?;
+            Ok([number(&printed, "/messages_per_s")?, cost])
         };
         let peer = || -> Result<[f64; 2]> {
             let before = children_s()?;

@@ -61,17 +61,17 @@ fn compare(bench: &Bench, b_bytes: f64, seed: usize) -> Result<Value> {
         "measure.repeats=16",
     ]);
     command.arg("--output").arg(&record);
-    let told = json_of(command.args(["--a", &files(NEAR_BYTES), "--b", &files(b_bytes)]))?;
+    let printed = json_of(command.args(["--a", &files(NEAR_BYTES), "--b", &files(b_bytes)]))?;
     std::fs::remove_dir_all(&record).context("the record of a comparison is there")?;
-    Ok(told)
+    Ok(printed)
 }
 
-fn outcome(told: &Value) -> &str {
-    told["comparison"]["outcome"].as_str().unwrap_or("none")
+fn outcome(printed: &Value) -> &str {
+    printed["comparison"]["outcome"].as_str().unwrap_or("none")
 }
 
-fn change(told: &Value) -> Result<f64> {
-    let measures = told["comparison"]["measures"].as_array().context("measures were compared")?;
+fn change(printed: &Value) -> Result<f64> {
+    let measures = printed["comparison"]["measures"].as_array().context("measures were compared")?;
     let names =
         || measures.iter().filter_map(|measure| measure["name"].as_str()).collect::<Vec<_>>().join(", ");
     let measure =
@@ -86,27 +86,27 @@ fn counted(
     comparisons: usize,
     wanted: &[&str],
 ) -> Result<(f64, Vec<f64>, usize)> {
-    let (mut found, mut changes, mut untold) = (0.0, Vec::new(), 0);
+    let (mut found, mut changes, mut undecided) = (0.0, Vec::new(), 0);
     for number in 0..comparisons {
-        let told = compare(bench, b_bytes, number + 1)?;
-        let outcome = outcome(&told);
+        let printed = compare(bench, b_bytes, number + 1)?;
+        let outcome = outcome(&printed);
         eprintln!("{} of {comparisons}: {outcome}", number + 1);
         found += f64::from(u8::from(wanted.contains(&outcome)));
-        untold += usize::from(outcome == "cannot-tell" || outcome == "none");
-        changes.extend(change(&told).ok().map(|change| change * 100.0));
+        undecided += usize::from(outcome == "cannot-tell" || outcome == "none");
+        changes.extend(change(&printed).ok().map(|change| change * 100.0));
     }
-    Ok((found, changes, untold))
+    Ok((found, changes, undecided))
 }
 
 /// A thing compared with itself.
 pub(super) fn same(bench: &Bench) -> Result<Vec<Figure>> {
     bench.image()?;
     let comparisons = bench.times(60);
-    let (called, changes, untold) = counted(bench, NEAR_BYTES, comparisons, &["better", "worse"])?;
+    let (called, changes, undecided) = counted(bench, NEAR_BYTES, comparisons, &["better", "worse"])?;
     let what = "native web compared with itself: called better or worse";
     Ok(vec![
         Figure { n: comparisons, ..Figure::median_of(what, "", &[called], Target::AtMost(0.0)) }
-            .noting(format!("{untold} could not tell")),
+            .noting(format!("{undecided} could not tell")),
         Figure::median_of(format!("the same: change of {MEASURE}"), "%", &changes, Target::None),
     ])
 }
@@ -115,17 +115,17 @@ pub(super) fn same(bench: &Bench) -> Result<Vec<Figure>> {
 pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
     bench.image()?;
     let far = (0..3)
-        .map(|number| compare(bench, FAR_BYTES, 1_000 + number).and_then(|told| change(&told)))
+        .map(|number| compare(bench, FAR_BYTES, 1_000 + number).and_then(|printed| change(&printed)))
         .collect::<Result<Vec<f64>>>()?;
     let bytes = NEAR_BYTES + (FAR_BYTES - NEAR_BYTES) * PLANTED / median(&far);
     eprintln!("{FAR_BYTES} bytes cost {:+.1} %: 5 % are {bytes:.0} bytes", median(&far) * 100.0);
     let comparisons = bench.times(20);
-    let (found, changes, untold) = counted(bench, bytes, comparisons, &["worse"])?;
+    let (found, changes, undecided) = counted(bench, bytes, comparisons, &["worse"])?;
     let wanted = (comparisons as f64 * 0.95).floor();
     let what = "native web, side B made 5 % slower: called worse";
     Ok(vec![
         Figure { n: comparisons, ..Figure::median_of(what, "", &[found], Target::AtLeast(wanted)) }
-            .noting(format!("files of {bytes:.0} instead of {NEAR_BYTES} bytes; {untold} could not tell")),
+            .noting(format!("files of {bytes:.0} instead of {NEAR_BYTES} bytes; {undecided} could not tell")),
         Figure::median_of(format!("the same: change of {MEASURE}"), "%", &changes, Target::None),
     ])
 }

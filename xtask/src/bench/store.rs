@@ -21,9 +21,9 @@ pub(super) fn data(bench: &Bench) -> Result<Vec<Figure>> {
     let throughput = example("tilemark-store-data", "throughput")?;
     let (mut rates, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..bench.times(7) {
-        let told = text_of(Command::new(&throughput).args(["1GB", "2", "1"]))?;
-        rates.push(number_after(&told, "median")?);
-        memory.push(number_after(&told, "VmHWM:")? / 1024.0);
+        let printed = text_of(Command::new(&throughput).args(["1GB", "2", "1"]))?;
+        rates.push(number_after(&printed, "median")?);
+        memory.push(number_after(&printed, "VmHWM:")? / 1024.0);
     }
     Ok(vec![
         Figure::median_of("1 GB of CSV to nowhere, 2 threads", "MB/s", &rates, Target::AtLeast(400.0)),
@@ -41,10 +41,10 @@ pub(super) fn orders(bench: &Bench) -> Result<Vec<Figure>> {
     {
         let (mut orders, mut costs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..bench.times(5) {
-            let told = json_of(Command::new(&server).args(["orders", "mariadb", place, "32", "20"]))?;
-            orders.push(number(&told, "/orders_per_minute")?);
-            costs.push(number(&told, "/client_cpu_us_per_order")?);
-            parts.push(100.0 * number(&told, "/client_cpu_s")? / number(&told, "/server_cpu_s")?);
+            let printed = json_of(Command::new(&server).args(["orders", "mariadb", place, "32", "20"]))?;
+            orders.push(number(&printed, "/orders_per_minute")?);
+            costs.push(number(&printed, "/client_cpu_us_per_order")?);
+            parts.push(100.0 * number(&printed, "/client_cpu_s")? / number(&printed, "/server_cpu_s")?);
         }
         let what = format!("orders per minute, 32 clients, 100 MB, MariaDB, {place}");
         figures.push(Figure::median_of(what, "/min", &orders, rate));
@@ -65,8 +65,8 @@ pub(super) fn load_data(bench: &Bench) -> Result<Vec<Figure>> {
         let mut pairs = Vec::new();
         for _ in 0..bench.times(3) {
             let seconds = |how: &str| {
-                let told = json_of(Command::new(&server).args([how, engine, "disk", "1GB"]))?;
-                number(&told, "/seconds")
+                let printed = json_of(Command::new(&server).args([how, engine, "disk", "1GB"]))?;
+                number(&printed, "/seconds")
             };
             let (ours, peer) = in_turn(|| seconds("load"), || seconds("bulk"))?;
             pairs.push(Pair { ours, peer });
@@ -112,8 +112,8 @@ fn four_gb(bench: &Bench, repeats: usize) -> Result<String> {
     for setting in ["measure.warmup=1s", "measure.length=5s", &repeats] {
         command.args(["--set", setting]);
     }
-    let told = json_of(&mut command)?;
-    Ok(told["run"].as_str().context("a run names its id")?.to_owned())
+    let printed = json_of(&mut command)?;
+    Ok(printed["run"].as_str().context("a run names its id")?.to_owned())
 }
 
 /// How long one repeat's database took to be there again.

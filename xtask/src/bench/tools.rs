@@ -54,8 +54,8 @@ impl Bench {
     /// The folder of an image of the program's own, built if it is not cached.
     pub(crate) fn image_called(&self, name: &str) -> Result<PathBuf> {
         need_root()?;
-        let told = json_of(self.tilemark()?.args(["image", "build", name, "--json"]))?;
-        Ok(told["folder"].as_str().context("`image build` names no folder")?.into())
+        let printed = json_of(self.tilemark()?.args(["image", "build", name, "--json"]))?;
+        Ok(printed["folder"].as_str().context("`image build` names no folder")?.into())
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum Priority {
     RealTime,
 }
 
-/// What a program prints on standard output; a failure is told with what it said.
+/// What a program prints on standard output; a failure has what it printed on standard error.
 pub(crate) fn text_of(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;
@@ -130,11 +130,11 @@ pub(crate) fn text_of(command: &mut Command) -> Result<String> {
 pub(crate) fn json_of(command: &mut Command) -> Result<Value> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     match serde_json::from_slice(&output.stdout) {
         Ok(document) if output.status.success() || output.status.code() == Some(5) => Ok(document),
         _ => bail!(
-            "{command:?} ended with {}: {}{told}",
+            "{command:?} ended with {}: {}{errors}",
             output.status,
             String::from_utf8_lossy(&output.stdout)
         ),

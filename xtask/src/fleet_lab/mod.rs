@@ -28,7 +28,7 @@ const USAGE: &str = "usage: cargo xtask fleet-lab [--program FILE] -- COMMAND [A
   --program FILE  the `tilemark` of all hosts, instead of the one that is built here";
 /// The lab itself failed: no code of the command's. As of containers and `env`.
 const LAB_FAILED: u8 = 125;
-/// What the hosts have besides this machine's own packages.
+/// What the hosts have in addition to this machine's own packages.
 const PACKAGES: [&str; 8] =
     ["iproute2", "munge", "openssh-client", "openssh-server", "slurm-client", "slurmctld", "slurmd", "sudo"];
 /// The lab's folder in its own mount namespace: a tmpfs is mounted over it, so that nothing is left of it here.

@@ -1,6 +1,6 @@
 # Runs the command.  $1: a word that nobody else knows; the rest: the command.
 # Its streams are pipes, as a command's usually are; what comes out goes to a port each. A port takes bytes before the host
-# has them, so the word tells the host that it has all.
+# has them, so the word shows the host that it has all.
 end=$1
 shift
 pass_on() {

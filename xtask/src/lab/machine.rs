@@ -23,7 +23,7 @@ const NODE_MIB: u32 = 2048;
 /// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 sysctl.kernel.panic_on_rcu_stall=1 rcupdate.rcu_cpu_stall_timeout=90 no_timer_check random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
 
-/// What stands on QEMU's command line, after the program.
+/// QEMU's command line, after the program.
 pub(super) fn arguments(materials: &Materials) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);

@@ -25,7 +25,7 @@ pub(crate) struct Materials {
     pub(crate) vmlinux: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) initramfs: OwnedFd,
-    /// Stand on the PATH in the lab.
+    /// They are on the PATH in the lab.
     pub(crate) programs: Vec<ProgramFile>,
     /// A file system with the image cache.
     pub(crate) cache: OwnedFd,
@@ -49,9 +49,9 @@ impl ProgramFile {
     }
 }
 
-/// What was asked for besides the command.
+/// What was asked for in addition to the command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct Options {
     /// The program to be tried; none: as it is built here.
     pub(crate) program: Option<PathBuf>,
     /// More programs.
@@ -64,20 +64,20 @@ pub(crate) struct Wishes {
 
 impl Materials {
     /// Finds or builds all.
-    pub(crate) fn gather(wishes: Wishes) -> Result<Self> {
+    pub(crate) fn gather(options: Options) -> Result<Self> {
         let qemu = tilemark_guests::find_qemu(None).map_err(|error| {
             let remedy = error.remedy();
             anyhow::Error::new(error).context(format!("to fix: {remedy}"))
         })?;
-        let program = wishes.program.map_or_else(build_program, Ok)?;
+        let program = options.program.map_or_else(build_program, Ok)?;
         let mut programs = vec![ProgramFile::of(&program, "tilemark")?];
-        for path in &wishes.with {
+        for path in &options.with {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
             programs.push(ProgramFile::of(path, &name)?);
         }
         let cache = Places::of(&Surroundings::of_this_process()).cache;
         let lab = image(&program, &cache, LAB_IMAGE, &ImageSpec::read(&workspace().join(LAB_IMAGE))?)?;
-        let guest = wishes.image.as_deref().unwrap_or(GUEST_IMAGE);
+        let guest = options.image.as_deref().unwrap_or(GUEST_IMAGE);
         let guest = image(&program, &cache, guest, &ImageSpec::built_in(guest)?)?;
         Ok(Self {
             qemu,
@@ -86,7 +86,7 @@ impl Materials {
             initramfs: initramfs(&lab)?,
             programs,
             cache: cache_disk(&cache, &guest)?,
-            disk: wishes.disk,
+            disk: options.disk,
         })
     }
 }

@@ -21,7 +21,7 @@ use tilemark_units::Span;
 
 /// An emulated server is up in 6 s on two idle processors, and in 45 s on busy ones; beyond this is a fault.
 const BOOTS_WITHIN: Duration = Duration::from_secs(180);
-/// How often a lab is booted before its failure is told.
+/// How often a lab is booted before its failure is reported.
 const BOOTS_MAX: u32 = 3;
 /// Nobody waits longer for a command.
 const COMMAND_WITHIN: Span = Span::from_seconds(30 * 24 * 3600);

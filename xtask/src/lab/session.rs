@@ -1,7 +1,7 @@
 //! `cargo xtask lab -- COMMAND`: boot, set up, run the command, pass on what it says and its exit code.
 
 use super::{
-    materials::{Materials, Wishes},
+    materials::{Materials, Options},
     server::Server,
     stream::copy_until,
 };
@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn run_command(arguments: &[String]) -> Result<i32> {
-    let (wishes, command) = parse(arguments)?;
-    let materials = Materials::gather(wishes)?;
+    let (options, command) = parse(arguments)?;
+    let materials = Materials::gather(options)?;
     let mut server = Server::boot(&materials)?;
     let mut script = shell(&["-eu", "-c", SET_UP, "lab"]);
     script.extend(materials.programs.iter().flat_map(|file| [file.name.clone(), file.bytes.to_string()]));
@@ -70,29 +70,29 @@ fn shell(arguments: &[&str]) -> Vec<String> {
     ["/bin/sh"].iter().chain(arguments).map(|&argument| argument.to_owned()).collect()
 }
 
-fn parse(arguments: &[String]) -> Result<(Wishes, Vec<String>)> {
-    let mut wishes = Wishes::default();
+fn parse(arguments: &[String]) -> Result<(Options, Vec<String>)> {
+    let mut options = Options::default();
     let mut rest = arguments;
     loop {
         rest = match rest {
-            [flag, file, rest @ ..] if flag == "--program" && wishes.program.is_none() => {
-                wishes.program = Some(PathBuf::from(file));
+            [flag, file, rest @ ..] if flag == "--program" && options.program.is_none() => {
+                options.program = Some(PathBuf::from(file));
                 rest
             }
             [flag, file, rest @ ..] if flag == "--with" => {
-                wishes.with.push(PathBuf::from(file));
+                options.with.push(PathBuf::from(file));
                 rest
             }
-            [flag, name, rest @ ..] if flag == "--image" && wishes.image.is_none() => {
-                wishes.image = Some(name.clone());
+            [flag, name, rest @ ..] if flag == "--image" && options.image.is_none() => {
+                options.image = Some(name.clone());
                 rest
             }
-            [flag, file, rest @ ..] if flag == "--disk" && wishes.disk.is_none() => {
-                wishes.disk = Some(PathBuf::from(file));
+            [flag, file, rest @ ..] if flag == "--disk" && options.disk.is_none() => {
+                options.disk = Some(PathBuf::from(file));
                 rest
             }
             [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
-                return Ok((wishes, command.to_vec()));
+                return Ok((options, command.to_vec()));
             }
             _ => bail!("{USAGE}"),
         };
@@ -113,23 +113,23 @@ fn pass_on(from: UnixStream, end: &str, to: impl Write + Send + 'static) -> thre
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Option<(Wishes, Vec<String>)> {
+    fn parsed(text: &str) -> Option<(Options, Vec<String>)> {
         parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).ok()
     }
 
     #[test]
     fn what_follows_the_dashes_is_the_commands_own() {
-        let (wishes, command) =
+        let (options, command) =
             parsed("--with a --program t --with b --image i --disk d -- sh -c -- --with").unwrap();
-        let wanted = Wishes {
+        let wanted = Options {
             program: Some("t".into()),
             with: vec!["a".into(), "b".into()],
             image: Some("i".into()),
             disk: Some("d".into()),
         };
-        assert_eq!(wishes, wanted);
+        assert_eq!(options, wanted);
         assert_eq!(command, ["sh", "-c", "--", "--with"]);
-        assert_eq!(parsed("-- true").unwrap().0, Wishes::default());
+        assert_eq!(parsed("-- true").unwrap().0, Options::default());
     }
 
     #[test]

@@ -297,7 +297,7 @@ impl Worker {
         self.broke(place, now, Verdict::Failed, &why, links);
     }
 
-    /// A connection is no more. Its request, if any, ends like `verdict`; it is made anew after a pause.
+    /// A connection is no more. Its request, if any, ends like `verdict`; it is made again after a pause.
     pub(super) fn broke(
         &mut self,
         place: usize,

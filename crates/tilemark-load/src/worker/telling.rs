@@ -1,4 +1,4 @@
-//! What a worker tells the account: samples, counts, processor time, errors.
+//! What a worker reports to the account: samples, counts, processor time, errors.
 
 use super::{Links, Tally, Worker};
 use crate::{
@@ -24,7 +24,7 @@ impl Worker {
         }
     }
 
-    /// Tells the counts of all seconds of a lane before `second`: nothing more will be intended in them.
+    /// Reports the counts of all seconds of a lane before `second`: nothing more will be intended in them.
     pub(super) fn tell_offered_before(&mut self, lane: usize, second: u32, links: &Links) {
         let stream = self.lanes[lane].stream;
         let tally = &mut self.tallies[lane];
@@ -43,7 +43,7 @@ impl Worker {
         if self.cpu_at_start == 0 {
             self.cpu_at_start = cpu;
         } else if self.next_tick <= self.end {
-            // A worker that was held up for seconds tells their time as one.
+            // A worker that was held up for seconds reports their time as one.
             let cpu_ns = cpu - self.cpu_at_tick;
             let processor = self.thread.processor;
             let _ = links.tell.send(Message::Used { processor, second: ended - 1, cpu_ns });
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Tells an error in words while there are few. Without `why` the conversation says it.
+    /// Reports an error in words while there are few. Without `why` the conversation says it.
     pub(super) fn tell_trouble(&mut self, place: usize, why: Option<&dyn Fn() -> String>, links: &Links) {
         let connection = &self.connections[place];
         let tally = &mut self.tallies[connection.lane];

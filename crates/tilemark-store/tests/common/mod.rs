@@ -1,6 +1,6 @@
 //! Real servers for tests: own data folder, a Unix socket only, ended by id.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of test functions.
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of this.
 
 use std::fs;
@@ -68,7 +68,7 @@ impl Secured {
     }
 }
 
-/// A server on loopback besides, with TLS where something secures it. Its database `store` lets the user `web` in by the password
+/// A server that is also on loopback, with TLS where something secures it. Its database `store` lets the user `web` in by the password
 /// `tiger`, and on PostgreSQL makes the network ask for passwords.
 pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Server> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -281,7 +281,7 @@ impl Server {
         self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// What the server itself says of a store: MariaDB's own check of every table, whole; and on both that no foreign key of
+    /// What the server itself says about a store: MariaDB's own check of every table, whole; and on both that no foreign key of
     /// the catalogue points to nothing.
     #[track_caller]
     pub fn check(&self, database: &str) {
@@ -326,7 +326,7 @@ impl Server {
         }
     }
 
-    /// The same, and what the database's own SQL says of its books: each product sold what its lines say, each line stands in
+    /// The same, and what the database's own SQL says about its books: each product sold what its lines say, each line is in
     /// its customer's history, each order has a line, no stock is below nothing.
     #[track_caller]
     pub fn check_books(&self, database: &str) {

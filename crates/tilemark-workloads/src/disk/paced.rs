@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_stand_where_direct_input_and_output_wants_them() {
+    fn buffers_are_aligned_as_direct_input_and_output_needs() {
         for length in [512, 4096, 8192] {
             let buffer = Aligned::filled(length, 1);
             assert_eq!((buffer.bytes().as_ptr() as usize % ALIGNMENT, buffer.bytes().len()), (0, length));

@@ -6,7 +6,7 @@ use tilemark_amqp_load::{LatencyLoad, LatencyReport, ThroughputLoad, ThroughputR
 use tilemark_load::figures::encode;
 use tilemark_plan::workload::{Finding, IncidentKind};
 
-/// Errors that are told in words.
+/// Errors that are reported in words.
 const TOLD: usize = 5;
 
 const LOST: &str = "lost";
@@ -38,10 +38,10 @@ pub(super) struct FlatOut {
 }
 
 impl FlatOut {
-    /// The seconds and the total. What went wrong stands in the second in which it came; in the warm-up, in none. What
-    /// is known at the end only stands in the last second, since nobody can say that it belongs to the warm-up: losses,
+    /// The seconds and the total. What went wrong is in the second in which it came; in the warm-up, in none. What
+    /// is known at the end only is in the last second, since nobody can say that it belongs to the warm-up: losses,
     /// what came after that second, and what two competing subscribers both got.
-    /// A load of so many messages is told as a whole: from its beginning to the last receipt.
+    /// A load of so many messages is reported as a whole: from its beginning to the last receipt.
     pub(super) fn stream_report(
         &self,
         id: u32,
@@ -114,7 +114,7 @@ pub(super) struct StreamReport {
     pub(super) total: StreamTotal,
 }
 
-/// A stream that goes by a schedule of so many messages a second. What went wrong stands in the second in which the
+/// A stream that goes by a schedule of so many messages a second. What went wrong is in the second in which the
 /// message was to be sent; in the warm-up, in none.
 pub(super) fn by_schedule(
     id: u32,
@@ -233,7 +233,7 @@ mod tests {
         let flat_out = FlatOut {
             readings: vec![at(100, 3.0, 5, 1), at(200, 4.0, 6, 1), at(300, 5.0, 6, 4), at(400, 6.0, 8, 4)],
         };
-        // One loss, and one double that only two subscribers together could tell.
+        // One loss, and one double that only two subscribers together could see.
         let report =
             ThroughputReport { lost: 1, duplicated: 7, reordered: 2, refused: 4, ..Default::default() };
         let of_stream = flat_out.stream_report(0, &load(0), &report);

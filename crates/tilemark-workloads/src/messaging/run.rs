@@ -1,7 +1,7 @@
 //! A job's messaging streams, all at the same time.
 //!
 //! ```text
-//! each stream: connect, declare -> ready --(all ready)--> begin -> warm-up | second | second | … -> drained -> told
+//! each stream: connect, declare -> ready --(all ready)--> begin -> warm-up | second | second | … -> drained -> reported
 //! ```
 
 use super::{

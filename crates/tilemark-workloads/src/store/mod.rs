@@ -1,5 +1,5 @@
 //! The store's customers as a load: each stream is a run of `tilemark-store` on its own database. All begin together,
-//! when the last one's connections stand; each is told second by second and audited at its end.
+//! when the last one's connections are open; each is reported second by second and audited at its end.
 
 mod found;
 mod seconds;
@@ -36,7 +36,7 @@ use tilemark_units::Span;
 pub const DATABASE: &str = "store";
 /// Where MariaDB listens inside its guest.
 pub const MARIADB_SOCKET: &str = "/run/tilemark/mariadb.sock";
-/// Errors that are told in words.
+/// Errors that are reported in words.
 const ERRORS_TOLD: usize = 5;
 /// Time between two looks at whether the load shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ pub const fn engine_of(parameters: &StoreParameters) -> Engine {
 enum Message {
     /// Its connections are open.
     Ready,
-    /// A second of it is over, or what it found besides is known.
+    /// A second of it is over, or what else it found is known.
     Event(LoadEvent),
     /// It ended.
     Ended(Result<StreamTotal, StoreError>),
@@ -312,7 +312,7 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(look(2_990, &[700, 10]), None, "the warm-up is not told");
+        assert_eq!(look(2_990, &[700, 10]), None, "the warm-up is not reported");
         assert_eq!(look(3_010, &[700, 10]), None);
         assert_eq!(look(3_900, &[1_500, 10]), None);
         assert_eq!(look(4_010, &[1_600, 20]), Some((0, 900.0)));

@@ -1,4 +1,4 @@
-//! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
+//! Orders of one stream become seconds and totals. A second is reported when all that began in it has ended.
 
 use super::{Message, Signals};
 use crate::start_line::Starter;
@@ -88,7 +88,7 @@ impl Observer for Seconds<'_> {
     fn ended(&self, order: OrderEnded) {
         let second = second_of(order.intended);
         let verdict = match order.outcome {
-            // One that was rolled back because there is no stock is not an order: it is in the store's own figures.
+            // One that was rolled back because stock was short is not an order: it is in the store's own figures.
             Outcome::RolledBack => return self.state().account.withdrawn(STREAM, second),
             Outcome::Committed => Verdict::Right,
             Outcome::Failed => Verdict::Failed,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_told_when_all_that_began_in_it_has_ended() {
+    fn a_second_is_reported_when_all_that_began_in_it_has_ended() {
         let (sender, messages) = channel();
         let signals = Signals::default();
         let line = StartLine::default();

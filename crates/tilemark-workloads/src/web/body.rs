@@ -1,4 +1,4 @@
-//! What stands in a served file: every byte follows from the file's size and the byte's place.
+//! What a served file holds: every byte follows from the file's size and the byte's place.
 
 /// Fills `body`, which is a whole file: its length decides its content.
 ///

@@ -90,7 +90,7 @@ impl WebConversation {
         Progress::Broken(verdict)
     }
 
-    /// What a head alone says of the answer.
+    /// What a head alone says about the answer.
     fn judge_head(&mut self, head: &Head) -> Verdict {
         let file = &self.mix.files[self.asked];
         if head.status != file.status {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_body_and_another_status_are_told_apart() {
+    fn a_shorter_body_and_another_status_are_distinguished() {
         let mut conversation = conversation(None);
         let short = answer("200 OK", &right_body()[..999]);
         assert_eq!(hear(&mut conversation, &short), ended(Verdict::Wrong, 999));

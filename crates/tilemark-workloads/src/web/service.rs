@@ -112,7 +112,7 @@ http {{
     )
 }
 
-/// nginx's arguments, for a configuration that stands at `conf`. It stays in the foreground.
+/// nginx's arguments, for a configuration at `conf`. It stays in the foreground.
 pub fn nginx_arguments(conf: &Path) -> Vec<String> {
     // The early error log is opened before the configuration is read: not in a folder that may be read-only.
     ["-c", &conf.display().to_string(), "-e", "stderr"].map(str::to_owned).to_vec()

@@ -1,4 +1,4 @@
-//! `tilemark notices`, `completion` and `man`: what the program says of itself.
+//! `tilemark notices`, `completion` and `man`: what the program says about itself.
 
 use crate::{
     help,

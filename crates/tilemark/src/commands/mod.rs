@@ -29,7 +29,7 @@ use crate::{
 use std::process::ExitCode;
 
 /// Whether a command counts Ctrl-C and ends in order. The broker hears of it by itself; all others have nothing to keep or to
-/// give back, and just end.
+/// restore, and just end.
 pub(crate) fn ends_in_order(command: &Command) -> bool {
     match command {
         Command::Quick(_)

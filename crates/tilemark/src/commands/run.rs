@@ -67,7 +67,7 @@ pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
         Ok(kept) => {
             screen::note(&kept.said);
             let code = finish(outcome, &arguments.measuring);
-            // The one document of `--json` is the result; this goes to standard error besides.
+            // The one document of `--json` is the result; this goes to standard error.
             kept.failed.map_or(code, |failure| screen::fail(&failure, Form::Text))
         }
     }
@@ -141,7 +141,7 @@ fn measured(
     command::run(&PROGRAM, &places(), &request, &mut Watcher::new())
 }
 
-/// The command as it was typed.
+/// The command as typed.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| shell_word(&argument.to_string_lossy()));
     std::iter::once("tilemark".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
@@ -152,7 +152,7 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
     match outcome.and_then(|measured| show(&measured, form).map(|()| measured)) {
         Err(failure) => screen::fail(&failure, form),
         Ok(measured) => match failed(&measured) {
-            // The one document of `--json` is the result; this goes to standard error besides.
+            // The one document of `--json` is the result; this goes to standard error.
             Some(failure) => screen::fail(&failure, Form::Text),
             None => ExitCode::from(exit::exit_code(measured.result.verdict.status)),
         },

@@ -90,7 +90,7 @@ impl Real {
         self.start_as(command)
     }
 
-    /// The same with a command that comes to be the program, as by `exec`.
+    /// The same with a command that becomes the program, as by `exec`.
     pub fn start_as(&self, mut command: Command) -> Running<'_> {
         let file = |name: &str| File::create(self.home.path().join(name)).unwrap();
         command.env("TILEMARK_HOME", self.home.path());
@@ -194,7 +194,7 @@ fn copy(cache: &Path, to: &Path) {
     let _ = fs::remove_file(to.join("images/lock"));
 }
 
-/// What the state folder tells.
+/// What the state folder holds.
 #[derive(Debug)]
 pub struct ActiveJob {
     pub id: String,
@@ -203,7 +203,7 @@ pub struct ActiveJob {
     pub keeper: Option<i64>,
 }
 
-/// A process, told from a later one with its number.
+/// A process, distinguished from a later one with its number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     pub pid: i32,
@@ -211,7 +211,7 @@ pub struct Process {
     pub name: String,
 }
 
-/// What /proc tells of a process that is no zombie.
+/// What /proc has of a process that is not a zombie.
 struct Stat {
     process: Process,
     parent: i32,

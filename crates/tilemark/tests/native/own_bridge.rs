@@ -149,7 +149,7 @@ fn refused(said: &Said, code: i32, message: &str, remedy: &str) {
 }
 
 #[test]
-fn guests_are_reached_from_outside_and_the_users_network_is_given_back() {
+fn guests_are_reached_from_outside_and_the_users_network_is_restored() {
     let Some(real) = Real::new() else { return };
     let site = Site::new(&real, "192.0.2.64-192.0.2.66");
     let before = site.state();
