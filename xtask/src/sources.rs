@@ -9,15 +9,24 @@ use std::{
 
 /// The files of a folder and those below it whose names end so, those of tests aside.
 pub(crate) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    let is_test = |stem: &str| stem == "tests" || stem == "testing" || stem.ends_with("_tests");
+    files_where(folder, ending, &|stem| !is_test(stem))
+}
+
+/// The same with those of tests.
+pub(crate) fn files_with_tests(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    files_where(folder, ending, &|_| true)
+}
+
+fn files_where(folder: &Path, ending: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let is_test = stem == "tests" || stem == "testing" || stem.ends_with("_tests");
-        if is_test {
+        if !is_wanted(stem) {
             continue;
         } else if path.is_dir() {
-            files.extend(self::files(&path, ending)?);
+            files.extend(files_where(&path, ending, is_wanted)?);
         } else if path.extension().is_some_and(|found| found == ending) {
             files.push(path);
         }

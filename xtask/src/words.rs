@@ -1,12 +1,17 @@
-//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, and in messages.
+//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, in messages, and in the
+//! names and comments of the source.
 
 use crate::{
     cargo::workspace,
-    sources::{files, without_tests},
+    sources::{files, files_with_tests, without_tests},
 };
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
-use std::{collections::BTreeMap, fmt, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
 
 const RULES: &str = "docs/writing.md";
 /// How many each crate's messages still have.
@@ -18,12 +23,19 @@ const LEFT_HEAD: &str = "# How many words that docs/writing.md rules out are lef
 const PAGES: [&str; 4] = ["README.md", "PROMISES.md", "SECURITY.md", "CHANGELOG.md"];
 /// Where the comments of the flags are the texts of `--help`.
 const HELP: &str = "crates/tilemark/src/arguments.rs";
+/// Rules that are for the words of users only, as names: in comments they are good English, or name a key of the record.
+const RIGHT_IN_SOURCE: [&str; 5] = ["as_it_was", "as_they_were", "is_no", "of_which", "voided"];
+/// Crates in which private names still have such words. Their comments have none.
+const WITH_OLD_NAMES: [&str; 4] =
+    ["tilemark-amqp-load", "tilemark-load", "tilemark-store", "tilemark-workloads"];
 
-/// Fails where a document or a help text has such a word, or a crate's messages have more or fewer than are allowed.
+/// Fails where a document, a help text, a name or a comment has such a word, or a crate's messages have more or fewer than are
+/// allowed.
 pub(crate) fn check() -> Result<()> {
     let rules = rules(&read(RULES)?);
     let mut faults: Vec<String> = in_documents(&rules)?.iter().map(ToString::to_string).collect();
     faults.extend(against_left(&in_messages(&rules)?, &left()?));
+    faults.extend(in_source(&rules)?.iter().map(ToString::to_string));
     if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
 }
 
@@ -75,7 +87,7 @@ fn against_left(found: &BTreeMap<String, Vec<Found>>, allowed: &BTreeMap<String,
 }
 
 /// A word or some words that are not used, and what is written instead.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     words: Vec<String>,
     instead: String,
@@ -129,12 +141,35 @@ fn in_documents(rules: &[Rule]) -> Result<Vec<Found>> {
     Ok(found)
 }
 
+/// The folders of our crates.
+fn crates() -> Result<impl Iterator<Item = PathBuf>> {
+    let folders = fs::read_dir(workspace().join("crates"))?.collect::<Result<Vec<_>, _>>()?;
+    Ok(folders.into_iter().map(|entry| entry.path()).chain([workspace().join("xtask")]))
+}
+
+/// What names and comments of all sources have, those of tests too.
+fn in_source(rules: &[Rule]) -> Result<Vec<Found>> {
+    let is_for_source = |rule: &&Rule| !RIGHT_IN_SOURCE.contains(&rule.words.join("_").as_str());
+    let rules: Vec<Rule> = rules.iter().filter(is_for_source).cloned().collect();
+    let mut found = Vec::new();
+    for folder in crates()? {
+        let has_old_names = WITH_OLD_NAMES.iter().any(|name| folder.ends_with(name));
+        for path in files_with_tests(&folder, "rs")? {
+            let file = name_of(&path);
+            let source = read(&file)?;
+            let names = if has_old_names { Vec::new() } else { names(&source, &file)? };
+            for (line, text) in comments(&source).into_iter().chain(names) {
+                found.extend(uses(&rules, &file, line, &text));
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// By crate, what its messages have.
 fn in_messages(rules: &[Rule]) -> Result<BTreeMap<String, Vec<Found>>> {
     let mut by_crate = BTreeMap::new();
-    let folders = fs::read_dir(workspace().join("crates"))?.collect::<Result<Vec<_>, _>>()?;
-    let folders = folders.into_iter().map(|entry| entry.path()).chain([workspace().join("xtask")]);
-    for folder in folders {
+    for folder in crates()? {
         let mut all = Vec::new();
         for path in files(&folder.join("src"), "rs")? {
             let file = name_of(&path);
@@ -282,6 +317,74 @@ fn plain(literal: &str) -> String {
     parts.fold(first, |text, part| text + "{" + part.split_once('}').map_or(part, |(_, after)| after))
 }
 
+/// The comments of a Rust file, those in successive lines as one text, each with its first line.
+fn comments(source: &str) -> Vec<(usize, String)> {
+    let mut comments: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (line, text) in (1..).zip(source.lines()) {
+        let begins_with_it = text.trim_start().starts_with("//");
+        match (comment_of(text), comments.last_mut()) {
+            (Some(comment), Some((_, block))) if begins_with_it && goes_on => {
+                block.push('\n');
+                block.push_str(comment);
+            }
+            (Some(comment), _) => comments.push((line, comment.to_owned())),
+            (None, _) => {}
+        }
+        goes_on = begins_with_it;
+    }
+    comments
+}
+
+/// What a line has behind `//`, unless a string has that.
+fn comment_of(line: &str) -> Option<&str> {
+    let text = line.trim_start();
+    let comment = match text.strip_prefix("//") {
+        Some(comment) => comment,
+        None => {
+            let (code, comment) = text.split_once(" // ")?;
+            (code.matches('"').count() % 2 == 0).then_some(comment)?
+        }
+    };
+    Some(comment.trim_start_matches(['/', '!']).trim())
+}
+
+/// The names of a Rust file as words, each with the first line that has it.
+fn names(source: &str, file: &str) -> Result<Vec<(usize, String)>> {
+    let Ok(tokens) = source.parse::<TokenStream>() else { bail!("{file} is not Rust") };
+    let mut first_lines = BTreeMap::new();
+    collect_names(tokens, &mut first_lines);
+    Ok(first_lines.into_iter().map(|(name, line)| (line, spoken(&name))).collect())
+}
+
+fn collect_names(tokens: TokenStream, first_lines: &mut BTreeMap<String, usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => collect_names(group.stream(), first_lines),
+            TokenTree::Ident(name) => {
+                first_lines.entry(name.to_string()).or_insert_with(|| name.span().start().line);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The words of a name: `is_told` and `IsTold` have the same two.
+fn spoken(name: &str) -> String {
+    let mut words = String::new();
+    let mut was_small = false;
+    for character in name.chars() {
+        if character == '_' || (character.is_uppercase() && was_small) {
+            words.push(' ');
+        }
+        if character != '_' {
+            words.extend(character.to_lowercase());
+        }
+        was_small = character.is_lowercase() || character.is_ascii_digit();
+    }
+    words
+}
+
 /// A file's path below the workspace.
 fn name_of(path: &Path) -> String {
     path.strip_prefix(workspace()).unwrap_or(path).display().to_string()
@@ -298,7 +401,7 @@ mod tests {
     const TABLE: &str = "| not | but |\n|---|---|\n| `told`, `said of` | reported |\n| a label | a size |\n| `is no` | is not a |\n";
 
     #[test]
-    fn what_is_no_thing_is_found_and_there_is_no_thing_is_not() {
+    fn is_no_is_found_before_a_thing_and_not_after_there() {
         assert_eq!(found_in("a\n5 is no port"), [(2, "is no".to_owned())]);
         for right in ["There is no port.", "It is no longer there.", "B is no worse.", "is not a port"] {
             assert_eq!(found_in(right), [], "{right}");
@@ -353,6 +456,31 @@ mod tests {
     }
 
     #[test]
+    fn comments_are_read_over_the_ends_of_lines_and_strings_are_not_comments() {
+        let source = "//! It was\n//! said\nfn f() {\n    a(); // twice\n    // more\n}\nconst A: &str = \"b // c\";\n// d";
+        let read: Vec<(usize, String)> = comments(source);
+        let wanted = [(1, "It was\nsaid"), (4, "twice"), (5, "more"), (8, "d")];
+        assert_eq!(read, wanted.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn a_name_is_read_as_its_words() {
+        let source = "fn is_told(a: WasSaidOf) {}\nmod tests { fn is_told() { untold(\"told\") } }";
+        let found: Vec<(usize, String)> = names(source, "a.rs")
+            .unwrap()
+            .iter()
+            .flat_map(|(line, name)| uses(&rules(TABLE), "a.rs", *line, name))
+            .map(|found| (found.line, found.words))
+            .collect();
+        let wanted = [(1, "said of".to_owned()), (1, "told".to_owned())];
+        assert_eq!(found, wanted, "each once; a longer word and a string are left alone");
+        assert_eq!(
+            [spoken("WasSaidOf"), spoken("said_of"), spoken("TOLD")],
+            ["was said of", "said of", "told"]
+        );
+    }
+
+    #[test]
     fn a_number_of_words_left_may_fall_and_never_rise() {
         let one = uses(&rules(TABLE), "a.rs", 1, "told");
         let found = BTreeMap::from([("a".to_owned(), one)]);
@@ -369,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_help_and_messages_keep_to_the_words() {
+    fn documents_help_messages_names_and_comments_keep_to_the_words() {
         check().unwrap();
     }
 }
