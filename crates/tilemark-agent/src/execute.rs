@@ -275,16 +275,16 @@ mod tests {
 
     /// The same, ended when it has run for 300 ms: its code, its output, and how long it took from then on.
     fn run_ended(command: &str) -> (i32, String, Duration) {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let running = RunningProgram::start(order(command, Span::from_seconds(30)), move |ended| {
-            tell.send(ended).unwrap()
+            report.send(ended).unwrap()
         })
         .unwrap();
         thread::sleep(Duration::from_millis(300));
         assert!(!running.is_over(), "{command} ended by itself");
         let began = Instant::now();
         running.end();
-        let Ok(Reply::Executed { code, output, error }) = told.recv().unwrap() else {
+        let Ok(Reply::Executed { code, output, error }) = reported.recv().unwrap() else {
             panic!("another reply")
         };
         assert!(running.is_over());

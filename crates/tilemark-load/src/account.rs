@@ -185,7 +185,7 @@ impl Account {
         StreamSecond { id: account.id, second, counts: open.counts, latency, lateness }
     }
 
-    /// The sum of the seconds that it told.
+    /// The sum of the seconds that it reported.
     pub fn counts(&self, stream: u32) -> Counts {
         self.streams[stream as usize].counts
     }
