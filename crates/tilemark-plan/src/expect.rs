@@ -1,6 +1,7 @@
 //! What a plan will need: time, memory, disk. Rough figures, said before and held against what was.
 
 use crate::{
+    interference::CONFIRMED_PAIRS_MAX,
     plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search},
     scenario::{DiskMedium, Measure, Role, Start},
     search::{FURTHER_MAX, expected_counts},
@@ -104,6 +105,36 @@ pub fn time_of(point: &Point) -> Duration {
 
 fn time_with(point: &Point, guests: f64) -> Duration {
     point.measure.warmup.get() + point.measure.length.get() + time_of_starts(point, guests)
+}
+
+/// Further blocks of pairs that look slow take at most this or a third of the planned repeats, whichever is longer; one pair always has them.
+const CONFIRM_TIME: Duration = Duration::from_secs(300);
+
+/// How long further blocks of pairs that look slow may take, but for the first pair.
+pub fn time_for_confirming(plan: &Plan) -> Duration {
+    let planned: Duration = plan.passes.iter().map(|pass| time_of(&plan.points[pass.point])).sum();
+    CONFIRM_TIME.max(planned / 3)
+}
+
+/// How long further blocks of these points take.
+pub fn time_to_confirm<'p>(plan: &Plan, points: impl IntoIterator<Item = &'p Point>) -> Duration {
+    points.into_iter().map(time_of).sum::<Duration>() * plan.confirm_blocks
+}
+
+/// The most time that further blocks of pairs that look slow may take: those of the longest points.
+pub fn most_time_to_confirm(plan: &Plan) -> Duration {
+    let longest = |is_alone: bool, count: usize| {
+        let is_of_kind =
+            |point: &&Point| point.together.as_ref().is_some_and(|of| of.second.is_none() == is_alone);
+        let mut points: Vec<&Point> = plan.points.iter().filter(is_of_kind).collect();
+        points.sort_by_key(|point| std::cmp::Reverse(time_of(point)));
+        points.truncate(count);
+        points
+    };
+    let of_pairs = |count: usize| {
+        time_to_confirm(plan, longest(false, count).into_iter().chain(longest(true, 2 * count)))
+    };
+    of_pairs(CONFIRMED_PAIRS_MAX).min(time_for_confirming(plan).max(of_pairs(1)))
 }
 
 /// Time until the guests of a point are ready, with the templates that they are cloned from.

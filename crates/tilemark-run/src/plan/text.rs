@@ -312,24 +312,12 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
 /// What is measured in further blocks where roles are measured in pairs, and how long that takes at most.
 pub(crate) fn confirms(plan: &Plan) -> Option<String> {
     let blocks = Some(plan.confirm_blocks).filter(|blocks| *blocks > 0)?;
-    let most = Span::new(time_to_confirm(plan));
+    let most = Span::new(expect::most_time_to_confirm(plan));
     Some(format!(
         "up to {CONFIRMED_PAIRS_MAX} pairs that look slow are measured in {} with their roles alone, which takes up to {} more",
         counted(blocks, "more block"),
         most.rounded()
     ))
-}
-
-/// The longest pairs, each with two roles alone.
-fn time_to_confirm(plan: &Plan) -> Duration {
-    let longest = |is_alone: bool, count: usize| {
-        let of_kind =
-            |point: &&Point| point.together.as_ref().is_some_and(|of| of.second.is_none() == is_alone);
-        let mut times: Vec<Duration> = plan.points.iter().filter(of_kind).map(expect::time_of).collect();
-        times.sort_unstable();
-        times.iter().rev().take(count).sum::<Duration>()
-    };
-    (longest(false, CONFIRMED_PAIRS_MAX) + longest(true, 2 * CONFIRMED_PAIRS_MAX)) * plan.confirm_blocks
 }
 
 /// How long it takes, with what may come on top.

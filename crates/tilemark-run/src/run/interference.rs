@@ -3,10 +3,11 @@
 use crate::{failure::Failure, pass::world::World, run::pipeline::Pipeline};
 use std::{collections::BTreeSet, time::Duration};
 use tilemark_plan::{
+    expect::{time_for_confirming, time_to_confirm},
     plan::{Pass, Point},
     resolve::passes,
 };
-use tilemark_statistics::judge::pairs_to_confirm;
+use tilemark_statistics::judge::{SlowPair, pairs_to_confirm};
 use tilemark_units::counted;
 
 impl<W: World> Pipeline<'_, W> {
@@ -15,7 +16,7 @@ impl<W: World> Pipeline<'_, W> {
         if self.plan.confirm_blocks == 0 || self.stop.is_requested() {
             return Ok(());
         }
-        let pairs = pairs_to_confirm(&self.plan, &self.repeats);
+        let pairs = self.within_time(pairs_to_confirm(&self.plan, &self.repeats));
         if pairs.is_empty() {
             return self
                 .note("no pair of roles looks slow without being certain: none is confirmed".to_owned());
@@ -34,6 +35,20 @@ impl<W: World> Pipeline<'_, W> {
             self.further_block(block, later)?;
         }
         Ok(())
+    }
+
+    /// The first pair, and those whose further blocks fit into the time for them too.
+    fn within_time(&self, pairs: Vec<SlowPair>) -> Vec<SlowPair> {
+        let (mut chosen, mut points) = (Vec::new(), BTreeSet::new());
+        for pair in pairs {
+            let with: BTreeSet<usize> = points.iter().chain(&pair.points).copied().collect();
+            let time = time_to_confirm(&self.plan, with.iter().map(|index| &self.plan.points[*index]));
+            if chosen.is_empty() || time <= time_for_confirming(&self.plan) {
+                points = with;
+                chosen.push(pair);
+            }
+        }
+        chosen
     }
 
     /// One repeat of each point of a block, numbered on. `later` is how long what follows takes.

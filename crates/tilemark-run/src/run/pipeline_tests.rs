@@ -768,6 +768,33 @@ fn a_pair_that_looks_slow_is_measured_in_further_blocks_with_its_roles_alone() {
     }
 }
 
+/// Which points have further blocks, where every pair of two roles looks slow and a measurement takes so long.
+fn confirmed_points(length: &str) -> BTreeSet<usize> {
+    let idle = "[[guest]]\nname = \"idle\"\nrole = \"idle\"\n";
+    let site = "[[guest]]\nname = \"site\"\nrole = \"web\"\n[[load]]\nname = \"site\"\nguest = \"site\"\nrate = \"2500/s\"\n[load.web]\n";
+    let length = format!("length = \"{length}\"");
+    let text = TILE.replace(idle, site).replace("length = \"1s\"", &length);
+    let request = Request { interference: true, confirm_blocks: 2, tiles: None, ..ladder() };
+    let plan = plan_of(&text, &request);
+    let blocks: Vec<u32> = plan.passes.iter().map(|pass| pass.block).collect();
+    let world = FakeWorld::new(move |job, pass| {
+        let beside = blocks.get(pass as usize).map_or(9, |block| [6, 9, 14][*block as usize - 1]);
+        answered(job, if job.streams.len() > 1 { beside } else { 5 })
+    });
+    let ran = run(&plan, &world, &no_stop());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(plan.points.len(), 5, "two alone and three pairs");
+    ran.began()[plan.passes.len()..].iter().map(|pass| pass.point).collect()
+}
+
+#[test]
+fn so_many_pairs_are_confirmed_as_there_is_time_for_and_one_in_any_case() {
+    assert_eq!(confirmed_points("1s").len(), 5, "all three pairs, and both roles alone");
+    // A pair with its roles takes two or three times ten minutes.
+    let of_one = confirmed_points("300s").len();
+    assert!((2..=3).contains(&of_one), "one pair, with one or two roles alone: {of_one}");
+}
+
 #[test]
 fn nothing_is_retried_after_an_interrupt_on_emulated_guests_or_where_a_guest_failed() {
     let stop = no_stop();
