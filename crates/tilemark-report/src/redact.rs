@@ -324,7 +324,9 @@ impl Scrub {
         name.clear();
         self.text(kernel);
         self.text(&mut plan.origin);
-        plan.settings.values_mut().for_each(|value| self.text(value));
+        let of_sides =
+            plan.sides.iter_mut().flat_map(|sides| sides.a.values_mut().chain(sides.b.values_mut()));
+        plan.settings.values_mut().chain(of_sides).for_each(|value| self.text(value));
         self.scenario(&mut plan.scenario);
         if let Some(screening) = &mut plan.screening {
             self.text(&mut screening.profile);

@@ -6,6 +6,7 @@ use tilemark_plan::{
     plan::{Backend, SideName},
     scenario::{LoopKind, Role, Surge, SurgeAt},
     screening::LeftOut,
+    sides::Sides,
 };
 use tilemark_record::{
     clients::{ClientComparison, ClientFigures, ClientOutcome},
@@ -740,6 +741,8 @@ fn a_redacted_report_names_no_machine_anywhere() {
     report.result.provenance.left[0].remedy = "`umount /home/mia/cache/held` on rack7".to_owned();
     report.result.provenance.changed_by_others[0] = "wake limit of rack7".to_owned();
     report.result.provenance.command = "ssh rack7 tilemark run first-look".to_owned();
+    let of_side = |file: &str| [("qemu.binary".to_owned(), format!("/home/mia/{file}"))].into();
+    report.plan.sides = Some(Sides { a: of_side("qemu-8"), b: of_side("qemu-9") });
     let before = report.clone();
     redact(&mut report);
     let all = serde_json::to_string(&report).expect("a report is JSON");
