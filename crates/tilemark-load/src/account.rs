@@ -31,7 +31,7 @@ pub struct Account {
 /// processors.
 #[derive(Debug, Default, Clone)]
 struct SecondOfWorkers {
-    told: usize,
+    reported: usize,
     most_cpu_ns: u64,
     parts: Vec<f64>,
 }
@@ -141,14 +141,14 @@ impl Account {
             self.seconds.resize(index + 1, SecondOfWorkers::default());
         }
         let entry = &mut self.seconds[index];
-        entry.told += 1;
+        entry.reported += 1;
         entry.most_cpu_ns = entry.most_cpu_ns.max(cpu_ns);
         let part = |cpu_ns: u64| cpu_ns as f64 / SECOND_NS as f64;
         if let Some(place) = place {
             entry.parts.resize(entry.parts.len().max(place + 1), 0.0);
             entry.parts[place] += part(cpu_ns);
         }
-        (entry.told == self.workers).then(|| {
+        (entry.reported == self.workers).then(|| {
             let (fraction, parts) = (part(entry.most_cpu_ns), std::mem::take(&mut entry.parts));
             LoadEvent::Busy { second, fraction, parts }
         })
@@ -226,7 +226,7 @@ mod tests {
     fn sample(second: u32, latency: u64, verdict: Verdict) -> Sample {
         Sample { stream: 0, second, latency, lateness: 7, body_bytes: 10, verdict }
     }
-    fn told(account: &mut Account) -> Vec<StreamSecond> {
+    fn reported(account: &mut Account) -> Vec<StreamSecond> {
         let mut seconds = Vec::new();
         account.close_ready(&mut |event| match event {
             LoadEvent::Second(second) => seconds.push(second),
@@ -240,17 +240,17 @@ mod tests {
         let mut account = Account::new([(9, 2)].into_iter(), 2);
         account.samples(&[sample(0, 1_000, Verdict::Right), sample(0, 2_000, Verdict::Wrong)]);
         account.offered(0, 0, 2);
-        assert!(told(&mut account).is_empty(), "one of two workers has not reported its part");
+        assert!(reported(&mut account).is_empty(), "one of two workers has not reported its part");
         account.offered(0, 0, 1);
-        assert!(told(&mut account).is_empty(), "one request is under way");
+        assert!(reported(&mut account).is_empty(), "one request is under way");
         account.samples(&[sample(0, 3_000, Verdict::Failed)]);
-        let seconds = told(&mut account);
+        let seconds = reported(&mut account);
         assert_eq!(seconds.len(), 1);
         let counts = Counts { offered: 3, completed: 1, failed: 1, wrong: 1, bytes: 30 };
         assert_eq!((seconds[0].id, seconds[0].counts), (9, counts));
         let latency = decode(&seconds[0].latency).unwrap();
         assert_eq!((latency.len(), latency.max()), (3, 3_001));
-        assert!(told(&mut account).is_empty(), "it is reported once");
+        assert!(reported(&mut account).is_empty(), "it is reported once");
     }
 
     #[test]
@@ -291,6 +291,6 @@ mod tests {
         let mut account = Account::new([(1, 1)].into_iter(), 1);
         account.samples(&[Sample { lateness: NO_LATENESS, ..sample(0, 5, Verdict::Right) }]);
         account.offered(0, 0, 1);
-        assert!(decode(&told(&mut account)[0].lateness).unwrap().is_empty());
+        assert!(decode(&reported(&mut account)[0].lateness).unwrap().is_empty());
     }
 }

@@ -37,7 +37,7 @@ const PROCESSOR: Planted = Planted {
 
 const DISK: Planted = Planted {
     what: "disk",
-    // Small requests of one at a time do not notice a fast disk that does others besides: these share its bandwidth.
+    // Small requests of one at a time do not notice a fast disk that serves others too: large ones share its bandwidth.
     victim: "[[guest]]\nname = \"victim\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"256MiB\"\n[[load]]\nname = \"victim\"\n\
              guest = \"victim\"\nrate = \"200/s\"\n[load.disk]\nblock_size = \"1MiB\"\ndepth = 1\n",
     neighbour: "[[guest]]\nname = \"neighbour\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"256MiB\"\n[[load]]\nname = \"neighbour\"\n\
