@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tilemark_fixtures::{self as fixtures, TILE_WITH_CLIENT as FROM_A_GUEST, host};
 use tilemark_plan::plan::Swell;
 use tilemark_plan::{
@@ -1142,6 +1145,24 @@ fn one_role_and_what_varies_cannot_be_measured_in_pairs() {
         "{}",
         problem(&varies, &interference)
     );
+}
+
+#[test]
+fn further_blocks_take_what_three_pairs_take_at_most_and_no_more_than_their_limit_but_for_the_first_pair() {
+    let most = |length: &str, blocks: u32| {
+        let settings = [("measure.length".to_owned(), length.to_owned())].into();
+        let request = Request { interference: true, confirm_blocks: blocks, settings, ..asked() };
+        let planned = plan(TILE, &request).unwrap();
+        let all = expect::time_to_confirm(&planned, &planned.points);
+        (expect::most_time_to_confirm(&planned), all, expect::time_for_confirming(&planned))
+    };
+    let (none, ..) = most("1s", 0);
+    assert_eq!(none, Duration::ZERO);
+    let (short, all, limit) = most("1s", 2);
+    assert!(short > Duration::ZERO && short <= all && all < limit, "{short:?} {all:?} {limit:?}");
+    // Two blocks of a pair and its roles alone are longer than a third of three blocks of every point.
+    let (long, all, limit) = most("600s", 6);
+    assert!(long > limit && long <= all, "one pair has its blocks: {long:?} {all:?} {limit:?}");
 }
 
 #[test]
