@@ -2,8 +2,9 @@
 
 mod fixture;
 
+use std::collections::BTreeMap;
 use tilemark_plan::{
-    plan::{Backend, SideName},
+    plan::{Backend, Point, SideName},
     scenario::{LoopKind, Role, Surge, SurgeAt},
     screening::LeftOut,
     sides::Sides,
@@ -458,6 +459,20 @@ fn who_suffers_has_a_row_for_each_role_and_names_the_worst_ten() {
 }
 
 #[test]
+fn a_note_that_several_steps_have_is_one_line() {
+    let mut report = fixture::all().remove(0).1;
+    let steps = report.result.points.len();
+    report.result.points.iter_mut().for_each(|point| point.notes = vec!["all is in its place".to_owned()]);
+    report.result.points[1].notes.push("one is not".to_owned());
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Note")).collect();
+    let more = format!(", and {} more steps: all is in its place.", steps - 1);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].ends_with(&more) && lines[1].ends_with(": one is not."), "{lines:?}");
+    assert!(html(&report).contains(&more));
+}
+
+#[test]
 fn nobody_suffers_where_one_tile_was_measured_or_speed_means_nothing() {
     for report in [fixture::vary(), fixture::emulated(), fixture::density(), fixture::sides()] {
         assert!(!html(&report).contains("Who suffers"), "{}", report.result.sentence);
@@ -514,6 +529,57 @@ fn who_slows_whom_names_what_is_certain_over_all_ratios_unless_the_record_is_old
     assert!(text.contains("over 1 ratio: none."), "{text}");
     report.result.interference.as_mut().unwrap().level = None;
     assert!(!terminal(&report, plain).contains("false alarm"));
+}
+
+#[test]
+fn who_slows_whom_explains_a_role_that_is_faster_than_alone_and_says_how_wide_intervals_are() {
+    let mut report = with_slowdowns();
+    let plain = Style { colour: Colour::Plain, width: 400 };
+    let text = terminal(&report, plain).replace('\u{202f}', " ");
+    assert!(!text.contains("faster than alone"), "{text}");
+    assert!(text.contains("is \u{b1}14.8 % (median), the widest \u{b1}14.8 %"), "{text}");
+    let slowdowns = &mut report.result.interference.as_mut().unwrap().slowdowns;
+    slowdowns[1].slowdown = Some(Figure { value: 0.71, low: Some(0.70), high: Some(0.73), n_repeats: 3 });
+    let text = terminal(&report, plain).replace('\u{202f}', " ");
+    assert!(text.contains("Below 1 a role is faster than alone: web beside hog."), "{text}");
+    assert!(text.contains("(median), the widest \u{b1}14.8 %"), "{text}");
+    // One without an interval has its reason.
+    let short = Figure { value: 1.5, low: None, high: None, n_repeats: 2 };
+    report.result.interference.as_mut().unwrap().slowdowns[1].slowdown = Some(short);
+    report.result.missing.insert("interference.web.hog.low".to_owned(), "it needs 3 pairs".to_owned());
+    assert!(terminal(&report, plain).contains("it needs 3 pairs"));
+    report.result.interference.as_mut().unwrap().slowdowns[0].slowdown = None;
+    report.result.interference.as_mut().unwrap().slowdowns[1].slowdown = None;
+    assert!(terminal(&report, plain).contains("unknown: no slowdown has an interval"));
+}
+
+#[test]
+fn steps_of_roles_are_one_line_each_on_the_terminal_and_say_whose_figures_they_are() {
+    let mut report = with_slowdowns();
+    let first = report.result.points[0].clone();
+    let roles = |index: usize| {
+        let name = if index == 0 { "web alone".to_owned() } else { format!("web + role{index}") };
+        BTreeMap::from([("roles".to_owned(), name)])
+    };
+    let point = |index: usize| PointResult {
+        index,
+        tiles: 1 + index as u32 % 2,
+        vary: roles(index),
+        ..first.clone()
+    };
+    let of_plan = report.plan.points[0].clone();
+    report.result.points = (0..25).map(point).collect();
+    report.plan.points =
+        (0..25).map(|index| Point { index, vary: roles(index), ..of_plan.clone() }).collect();
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 100 });
+    let (_, steps) = text.split_once("Roles ").unwrap();
+    assert!(text.lines().count() <= 60, "{text}");
+    assert!(!text.contains(" 0 more steps"), "{text}");
+    assert!(steps.contains("web alone") && steps.contains("more steps: on the page"), "{text}");
+    for text in [&text, &html(&report)] {
+        assert!(text.contains("Figures of the role that is named first, or of the other one"), "{text}");
+    }
+    assert!(html(&report).contains("web + role24"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
     match view.headline() {
         "" => page.raw("This scenario sends no load."),
         _ if view.report.result.interference.is_some() => {
-            page.raw("Figures of the role that is named first. The gate: every load keeps ");
+            page.raw("The gate: every load keeps ");
             page.text(&view::gate_words(&view.report.plan.scenario.gate)).raw(".")
         }
         headline => {

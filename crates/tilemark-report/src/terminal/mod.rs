@@ -128,7 +128,9 @@ fn folded(mut table: Table) -> Table {
         rows.drain(from + shown - 1..);
         rows.drain(1..from);
     }
-    table.absent.push(format!("{}: on the page.", counted(left_out as u64, "more step")));
+    if left_out > 0 {
+        table.absent.push(format!("{}: on the page.", counted(left_out as u64, "more step")));
+    }
     table
 }
 

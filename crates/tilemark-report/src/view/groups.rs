@@ -199,13 +199,24 @@ impl<'a> View<'a> {
         self.report.repeats.iter().filter(move |repeat| repeat.point == point.index && is_kept(repeat))
     }
 
-    /// What is worth knowing of points, most of all that two ways of counting memory do not agree.
+    /// What is worth knowing of points, most of all that two ways of counting memory do not agree. A note that several points have is one.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let of_point = |(group, point): (&Group, &'a PointResult)| -> Vec<String> {
-            let place = format!("{} {}", self.axis_words(), self.label(group, point));
-            point.notes.iter().map(|note| format!("{place}: {note}.")).collect()
+        let mut notes: Vec<(&str, String, u64)> = Vec::new();
+        for (group, point) in self.points() {
+            for note in &point.notes {
+                match notes.iter_mut().find(|(known, ..)| known == note) {
+                    Some((_, _, more)) => *more += 1,
+                    None => {
+                        notes.push((note, format!("{} {}", self.axis_words(), self.label(group, point)), 0))
+                    }
+                }
+            }
+        }
+        let line = |(note, place, more): (&str, String, u64)| match more {
+            0 => format!("{place}: {note}."),
+            more => format!("{place}, and {}: {note}.", counted(more, "more step")),
         };
-        self.points().flat_map(of_point).collect()
+        notes.into_iter().map(line).collect()
     }
 
     /// The name of the axis.

@@ -11,13 +11,15 @@ const ABOUT: &str = "How many times as long a request of the role in the row tak
 
 /// The text must stay legible on it.
 const FULL_COLOUR_PERCENT: f64 = 60.0;
+/// A role is called faster beside another only where the whole interval is beyond this.
+const LEAST_CHANGE: f64 = 0.01;
 /// A slowdown from which on a cell has the full colour, unless the largest of the table is larger.
 const FULL_COLOUR: f64 = 2.0;
 
 /// The table of slowdowns, where roles were measured alone and in pairs.
 pub(crate) fn interference(view: &View) -> Option<Section> {
     let found = view.report.result.interference.as_ref()?;
-    let about = [Some(ABOUT.to_owned()), confirmed(view, found), certain(found)]
+    let about = [Some(ABOUT.to_owned()), confirmed(view, found), certain(found), faster(found)]
         .into_iter()
         .flatten()
         .collect::<Vec<String>>();
@@ -54,6 +56,21 @@ fn certain(found: &Interference) -> Option<String> {
     ))
 }
 
+/// Which ones are faster than alone, by an interval that lies below 1, and what is known to do that.
+fn faster(found: &Interference) -> Option<String> {
+    let is_faster = |one: &&Slowdown| {
+        one.slowdown.is_some_and(|figure| figure.high.is_some_and(|high| high < 1.0 - LEAST_CHANGE))
+    };
+    let names: Vec<String> = found.slowdowns.iter().filter(is_faster).map(in_words).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Below 1 a role is faster than alone: {}. A common reason: a processor that is often idle sleeps between \
+             requests and wakes up slowly, and a neighbour keeps it awake.",
+            names.join(", ")
+        )
+    })
+}
+
 fn in_words(one: &Slowdown) -> String {
     let second = if one.role == one.beside { "a second " } else { "" };
     format!("{} beside {second}{}", one.role, one.beside)
@@ -79,15 +96,18 @@ fn table(view: &View, found: &Interference) -> Table {
 }
 
 fn cell(view: &View, one: &Slowdown, largest: f64, notes: &mut Vec<String>) -> Cell {
-    let Some(figure) = one.slowdown else {
-        let why = view.report.result.missing.get(&format!("interference.{}.{}", one.role, one.beside));
-        let note = why.map(|why| {
-            let place = notes.iter().position(|known| known == why);
-            place.unwrap_or_else(|| {
-                notes.push(why.clone());
-                notes.len() - 1
-            }) + 1
+    let name = format!("interference.{}.{}", one.role, one.beside);
+    let mut note = |name: &str| {
+        let why = view.report.result.missing.get(name)?;
+        let place = notes.iter().position(|known| known == why);
+        let place = place.unwrap_or_else(|| {
+            notes.push(why.clone());
+            notes.len() - 1
         });
+        Some(place + 1)
+    };
+    let Some(figure) = one.slowdown else {
+        let note = note(&name);
         return match one.fails {
             Some(_) => Cell { note, heat: Some(FULL_COLOUR_PERCENT as u8), ..Cell::from("fails") },
             None => Cell { note, ..Cell::figure(None) },
@@ -95,8 +115,9 @@ fn cell(view: &View, one: &Slowdown, largest: f64, notes: &mut Vec<String>) -> C
     };
     let interval =
         figure.low.zip(figure.high).map(|(low, high)| format!("[{}, {}]", three(low), three(high)));
+    let note = if interval.is_none() { note(&format!("{name}.low")) } else { None };
     let heat = FULL_COLOUR_PERCENT * ((figure.value - 1.0) / (largest - 1.0)).clamp(0.0, 1.0);
-    Cell { heat: Some(heat as u8), ..Cell::from(three(figure.value)).beside(interval) }
+    Cell { note, heat: Some(heat as u8), ..Cell::from(three(figure.value)).beside(interval) }
 }
 
 /// Each name once, in the order of its first appearance.

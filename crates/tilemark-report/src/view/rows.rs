@@ -53,9 +53,32 @@ pub(crate) fn steps(view: &View) -> Table {
         head: group_head(view, group, several),
         rows: group.points.iter().map(|point| row(view, group.kind, point, &mut notes)).collect(),
     });
-    let groups: Vec<RowGroup> = groups.collect();
-    let table = Table { columns: columns(), groups, notes: notes.0, ..Table::default() };
+    let mut table = Table { columns: columns(), groups: groups.collect(), ..Table::default() };
+    table.notes = notes.0;
+    if view.report.result.interference.is_some() {
+        by_roles(view, &mut table);
+    }
     without_empty_columns(table)
+}
+
+/// Where roles are measured alone and in pairs, each group is one point: its roles are the head of its row, in place of a line of their own.
+fn by_roles(view: &View, table: &mut Table) {
+    table.below.push(
+        "Figures of the role that is named first, or of the other one where that has no load".to_owned(),
+    );
+    let backend = view.groups.first().map(|group| group.backend);
+    let is_one_point = |group: &Group| {
+        group.kind != Kind::Emulated && Some(group.backend) == backend && group.points.len() == 1
+    };
+    if !view.groups.iter().all(is_one_point) {
+        return;
+    }
+    table.columns[0] = given("Roles");
+    let roles = |group: &Group| group.points[0].vary.values().cloned().collect::<Vec<_>>().join(", ");
+    let heads: Vec<Cell> = view.groups.iter().map(|group| Cell::from(roles(group))).collect();
+    let rows = std::mem::take(&mut table.groups).into_iter().flat_map(|group| group.rows);
+    let rows = rows.zip(heads).map(|(row, head)| Row { head, ..row }).collect();
+    table.groups = vec![RowGroup { head: None, rows }];
 }
 
 fn group_head(view: &View, group: &Group, several: bool) -> Option<GroupHead> {

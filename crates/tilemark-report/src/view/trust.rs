@@ -5,7 +5,7 @@ use crate::number::{counted, limit, percent, whole};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
 use tilemark_record::{
-    result::{Figure, JUDGED_BY, PointResult, Screening, VerdictStatus},
+    result::{Figure, Interference, JUDGED_BY, PointResult, Screening, VerdictStatus},
     summary::{RepeatSummary, programs_in_words},
 };
 
@@ -309,6 +309,9 @@ fn resolution(view: &View) -> String {
     if let Some(screening) = &view.report.result.screening {
         return screening_resolution(screening);
     }
+    if let Some(interference) = &view.report.result.interference {
+        return slowdowns_resolution(interference);
+    }
     let Some(point) = reference(view) else {
         return "unknown: no step has enough repeats".to_owned();
     };
@@ -341,6 +344,21 @@ fn resolution(view: &View) -> String {
         );
     }
     format!("{} {step}", named.join(", "))
+}
+
+/// How wide the intervals of slowdowns are. What a run would find depends on each pair's scatter, so that no single figure says it.
+fn slowdowns_resolution(interference: &Interference) -> String {
+    let figures = interference.slowdowns.iter().filter_map(|one| one.slowdown.as_ref());
+    let mut halves: Vec<f64> = figures.filter_map(half_width).collect();
+    halves.sort_by(f64::total_cmp);
+    match (halves.get(halves.len() / 2), halves.last()) {
+        (Some(median), Some(widest)) => format!(
+            "it differs by pair of roles. The 95 % interval of a slowdown is \u{b1}{} (median), the widest \u{b1}{}",
+            percent(*median),
+            percent(*widest)
+        ),
+        _ => "unknown: no slowdown has an interval".to_owned(),
+    }
 }
 
 fn sides_resolution(measures: &[tilemark_record::result::MeasureComparison]) -> String {

@@ -43,7 +43,8 @@ fn threads(guests: &[&GuestPlaceFigures]) -> Option<String> {
         return None;
     }
     if elsewhere == 0 {
-        return Some(format!("all {} on the processors planned", counted(all, "thread")));
+        // Without their number, so that the notes of many steps are the same one.
+        return Some("every thread on the processors planned".to_owned());
     }
     let of_guest = |guest: &&GuestPlaceFigures| Some((guest.guest.clone(), elsewhere_in(guest)?.clone()));
     let example = guests.iter().find_map(of_guest).map(|(guest, thread)| {
@@ -135,7 +136,7 @@ mod tests {
         let both = [guest(0, &[(1, 4096)], 0), guest(0, &[(1, 4096)], 0)];
         assert_eq!(
             said(&both),
-            "all 10 threads on the processors planned; 100 % of the pages on the node planned"
+            "every thread on the processors planned; 100 % of the pages on the node planned"
         );
     }
 
@@ -158,7 +159,7 @@ mod tests {
         };
         assert_eq!(
             said(&[blind]),
-            "all 5 threads on the processors planned; the placement of 1 of 1 guest could not be read completely: its memory cannot be read: denied"
+            "every thread on the processors planned; the placement of 1 of 1 guest could not be read completely: its memory cannot be read: denied"
         );
     }
 }
