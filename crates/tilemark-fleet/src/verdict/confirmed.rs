@@ -1,7 +1,7 @@
 //! What a second measurement of suspects found, and which of them it leaves named.
 
 use super::sentence::names;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilemark_report::{FleetConfirmation, FleetGroup, FleetHost, FleetOutcome};
 
 /// What measuring suspects again found.
@@ -39,6 +39,24 @@ pub(super) fn drop_unconfirmed(confirmed: &Confirmed, hosts: &mut [FleetHost], g
             group.outcome = FleetOutcome::CannotTell;
             let own = group.why.iter().cloned().chain(by_reason(&dropped, &whys));
             group.why = Some(own.collect::<Vec<_>>().join("; "));
+        }
+        if !dropped.is_empty() {
+            measures_of_confirmed(group, hosts);
+        }
+    }
+}
+
+/// In which measures a group differs still: those in which one of its hosts does.
+fn measures_of_confirmed(group: &mut FleetGroup, hosts: &[FleetHost]) {
+    let of_group = hosts.iter().filter(|host| group.hosts.contains(&host.name));
+    let differ: BTreeSet<&String> = of_group
+        .flat_map(|host| &host.changes)
+        .filter(|change| change.outcome == FleetOutcome::Differs)
+        .map(|change| &change.measure)
+        .collect();
+    for measure in &mut group.measures {
+        if measure.outcome == FleetOutcome::Differs && !differ.contains(&measure.name) {
+            measure.outcome = FleetOutcome::CannotTell;
         }
     }
 }
