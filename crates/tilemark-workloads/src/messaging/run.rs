@@ -12,6 +12,7 @@ use crate::{
     clocks::BusySeconds,
     engine::LoadFailure,
     start_line::{StartLine, Starter},
+    threads::NO_THREAD,
 };
 use std::{
     collections::BTreeMap,
@@ -57,7 +58,7 @@ impl MessagingError {
         match self {
             Self::NoMessaging(_) => "use the agent that belongs to this tilemark",
             Self::Load(error) => error.remedy(),
-            Self::Thread(_) => "free some of the host's memory, or lower `ladder.tiles`",
+            Self::Thread(_) => NO_THREAD,
             Self::Lost => "report it",
         }
     }
