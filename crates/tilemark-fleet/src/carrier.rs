@@ -24,6 +24,8 @@ const NOISE_BYTES_MAX: usize = 256 << 10;
 const LINE_BYTES_MAX: u64 = 4096;
 /// The largest answer: that of a record with every second of a thousand guests is below a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 8 << 30;
+/// The largest answer without an archive: a plan of a thousand guests is below it.
+const SHORT_ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How often ssh asks whether a host is there.
 const SSH_ALIVE_EVERY: Duration = Duration::from_secs(5);
 /// A carrier whose answer was read ends by itself, or is ended.
@@ -225,6 +227,8 @@ fn question_name(host: &Host, question: Question<'_>) -> String {
 /// Asked by commands that hold no lock of the fleet run, while another one may ask.
 pub(crate) const STATUS: &str = "status";
 pub(crate) const CANCEL: &str = "cancel";
+/// Answered with the archive of an attempt.
+pub(crate) const FETCH: &str = "fetch";
 /// Answered when the work is over, or its time is.
 pub(crate) const WAIT: &str = "wait";
 
@@ -278,6 +282,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
         }
     });
     let limits = Limits {
+        bytes: if question.verb == FETCH { ANSWER_BYTES_MAX } else { SHORT_ANSWER_BYTES_MAX },
         within: question.within,
         silent_at_most: [WAIT, CANCEL].contains(&question.verb).then_some(SILENT_AT_MOST),
     };
@@ -338,6 +343,8 @@ pub(crate) fn random_bytes<const COUNT: usize>() -> [u8; COUNT] {
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
+    /// All bytes of it.
+    bytes: u64,
     /// The whole.
     within: Duration,
     /// Between two pieces of it, where the host gives signs of life. A login, or a queue before it, may take longer.
@@ -351,13 +358,13 @@ struct Incoming {
     began: Instant,
     limits: Limits,
     total: u64,
-    timed_out: Option<CarrierError>,
+    given_up: Option<CarrierError>,
 }
 
 impl Incoming {
     /// The next limit, and what it means.
     fn limit(&self) -> (Duration, CarrierError) {
-        let Limits { within, silent_at_most } = self.limits;
+        let Limits { within, silent_at_most, bytes: _ } = self.limits;
         let left = within.saturating_sub(self.began.elapsed());
         match silent_at_most.filter(|silent| self.total > 0 && *silent < left) {
             Some(silent) => (silent, CarrierError::Silent(silent.as_secs())),
@@ -377,14 +384,16 @@ impl Read for Incoming {
             match self.pieces.recv_timeout(left) {
                 Ok(piece) => {
                     self.total += piece.len() as u64;
-                    if self.total > ANSWER_BYTES_MAX {
-                        return Err(io::Error::other("it is longer than 8 GiB"));
+                    if self.total > self.limits.bytes {
+                        let what = format!("it has more than {} bytes", self.limits.bytes);
+                        self.given_up = Some(CarrierError::Odd(what));
+                        return Ok(0);
                     }
                     self.piece = io::Cursor::new(piece);
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(0),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.timed_out = Some(why);
+                    self.given_up = Some(why);
                     return Ok(0);
                 }
             }
@@ -404,14 +413,23 @@ fn read_answer(
         began: Instant::now(),
         limits,
         total: 0,
-        timed_out: None,
+        given_up: None,
     };
     let mut from = BufReader::new(incoming);
     let outcome = parse(&mut from, nonce);
-    match from.get_mut().timed_out.take() {
+    match from.get_mut().given_up.take() {
         Some(why) if outcome.is_err() => Err(why),
         _ => outcome,
     }
+}
+
+/// Reads the bytes of a host's answer up to its end mark, without a carrier: its lines and how many files it brought.
+///
+/// # Errors
+/// In words, when it is cut, damaged or too long.
+pub fn read_host_answer(mut bytes: &[u8], nonce: &str) -> Result<(Vec<String>, usize), String> {
+    let (answer, _) = parse(&mut bytes, nonce).map_err(|error| error.to_string())?;
+    Ok((answer.lines, answer.parts.len()))
 }
 
 fn parse(from: &mut impl BufRead, nonce: &str) -> Result<(Answer, i32), CarrierError> {
@@ -547,8 +565,11 @@ mod tests {
     fn a_carrier_that_begins_and_falls_silent_is_given_up_long_before_the_whole_time() {
         let (sender, pieces) = sync_channel(4);
         sender.send(b"tilemark-fleet begin 7\n\n".to_vec()).unwrap();
-        let mut limits =
-            Limits { within: Duration::from_secs(600), silent_at_most: Some(Duration::from_millis(1)) };
+        let mut limits = Limits {
+            bytes: 1 << 20,
+            within: Duration::from_secs(600),
+            silent_at_most: Some(Duration::from_millis(1)),
+        };
         let error = read_answer(pieces, "7", limits).unwrap_err();
         assert_eq!(error, CarrierError::Silent(0));
         assert!(error.may_pass());
@@ -557,6 +578,19 @@ mod tests {
         limits.within = Duration::from_millis(2);
         assert_eq!(read_answer(pieces, "7", limits).unwrap_err(), CarrierError::TimedOut(0));
         drop((sender, sender_of_none));
+    }
+
+    #[test]
+    fn an_answer_that_is_longer_than_its_question_needs_is_given_up() {
+        let (sender, pieces) = sync_channel(4);
+        sender.send(answer()).unwrap();
+        let bytes = answer().len() as u64;
+        let limits = |bytes| Limits { bytes, within: Duration::from_secs(600), silent_at_most: None };
+        assert!(read_answer(pieces, "7", limits(bytes)).is_ok());
+        let (sender, pieces) = sync_channel(4);
+        sender.send(answer()).unwrap();
+        let error = read_answer(pieces, "7", limits(bytes - 1)).unwrap_err();
+        assert!(error.to_string().contains(&format!("it has more than {} bytes", bytes - 1)), "{error}");
     }
 
     fn exec(words: &[&str]) -> (Site, Host) {

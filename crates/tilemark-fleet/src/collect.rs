@@ -2,7 +2,7 @@
 //! and renamed as a whole. Collecting again goes on where a killed one was cut.
 
 use crate::{
-    carrier::{CarrierError, Question, ask},
+    carrier::{CarrierError, FETCH, Question, ask},
     end::{End, HostEnd},
     error::FleetError,
     folder::{Fleet, FleetFolder},
@@ -27,6 +27,10 @@ use tilemark_sys::files::{OPEN_FOLDER, make_folder};
 /// A record of a thousand guests over an hour is far below both.
 const FILES_MAX: usize = 1 << 20;
 const UNPACKED_BYTES_MAX: u64 = 32 << 30;
+/// A host that is started again and again has as many, and its numbers are below this.
+pub(crate) const ATTEMPTS_MAX: u32 = 1_000;
+/// What the work of a host makes in the folder of an attempt (`job.sh`). Nothing else of it is unpacked.
+const OF_AN_ATTEMPT: [&str; 7] = ["record", "exit", "log", "began", "scenario.toml", "exit.new", "began.new"];
 const LOG_BYTES_MAX: u64 = 1 << 20;
 /// Everybody may read a record, as where it was measured.
 const OPEN_FILE: u32 = 0o644;
@@ -61,6 +65,14 @@ pub(crate) fn attempts(lines: &[String]) -> Vec<(u32, AttemptState)> {
     lines.iter().filter_map(read).collect()
 }
 
+/// Refuses what would be fetched and kept without end.
+fn not_too_many(found: &[(u32, AttemptState)]) -> Result<(), CarrierError> {
+    if found.len() > ATTEMPTS_MAX as usize || found.iter().any(|(number, _)| *number > ATTEMPTS_MAX) {
+        return Err(CarrierError::Odd(format!("it reports more than {ATTEMPTS_MAX} attempts")));
+    }
+    Ok(())
+}
+
 /// What asking a host or taking its record home can fail with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CollectError {
@@ -89,13 +101,15 @@ pub(crate) fn collect(
         within: Duration::from_secs(90),
     };
     let found = attempts(&ask(&fleet.site, host, question)?.lines);
+    not_too_many(&found)?;
+    let mut room = UNPACKED_BYTES_MAX;
     for (number, state) in &found {
         match state {
             AttemptState::Running => {}
             AttemptState::Ended(_) if is_home(folder, host, *number) => {}
-            AttemptState::Ended(_) => fetch(folder, fleet, host, *number)?,
+            AttemptState::Ended(_) => fetch(folder, fleet, host, *number, &mut room)?,
             AttemptState::Lost if folder.end(&host.name, *number).is_some() => {}
-            AttemptState::Lost => fetch(folder, fleet, host, *number)?,
+            AttemptState::Lost => fetch(folder, fleet, host, *number, &mut room)?,
         }
     }
     Ok(found)
@@ -106,9 +120,16 @@ fn is_home(folder: &FleetFolder, host: &Host, number: u32) -> bool {
     folder.attempt(&host.name, number).join("exit").exists() && folder.end(&host.name, number).is_some()
 }
 
-fn fetch(folder: &FleetFolder, fleet: &Fleet, host: &Host, number: u32) -> Result<(), CollectError> {
+/// `room`: bytes that may be unpacked of the host still.
+fn fetch(
+    folder: &FleetFolder,
+    fleet: &Fleet,
+    host: &Host,
+    number: u32,
+    room: &mut u64,
+) -> Result<(), CollectError> {
     let question = Question {
-        verb: "fetch",
+        verb: FETCH,
         fleet: &fleet.id,
         seconds: 0,
         attempt: number,
@@ -118,23 +139,20 @@ fn fetch(folder: &FleetFolder, fleet: &Fleet, host: &Host, number: u32) -> Resul
     let answer = ask(&fleet.site, host, question)?;
     let archive = answer.parts.into_iter().find(|(name, _)| name == "archive");
     let (_, archive) = archive.ok_or_else(|| CarrierError::Odd("it has no record".to_owned()))?;
-    take_home(&folder.attempt(&host.name, number), archive)
+    take_home(&folder.attempt(&host.name, number), archive, room)
 }
 
 /// Unpacks an attempt beside its place, checks it and puts it there, whole or not at all.
-fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
+fn take_home(place: &Path, archive: File, room: &mut u64) -> Result<(), CollectError> {
     let failed = |source| CollectError::Fleet(FleetError::File { path: place.to_owned(), source });
     let hosts = place.parent().expect("an attempt is below its host");
     make_folder(hosts, OPEN_FOLDER).map_err(failed)?;
     // Removed where this ends early; that of a killed one is removed by the next collection.
     let beside = tempfile::Builder::new().prefix(BESIDE).tempdir_in(hosts).map_err(failed)?;
-    unpack(archive, beside.path()).map_err(|error| match error {
+    unpack(archive, beside.path(), room).map_err(|error| match error {
         UnpackError::Archive(error) => CollectError::Record(error.to_string()),
         UnpackError::Here(error) => failed(error),
     })?;
-    if beside.path().join(END).exists() {
-        return Err(CollectError::Record(format!("it has {END}, which no host writes")));
-    }
     let text = |name: &str| -> String {
         let mut bytes = Vec::new();
         let read = File::open(beside.path().join(name))
@@ -243,8 +261,18 @@ fn is_of_system(error: &(dyn Error + 'static)) -> bool {
     all.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some()))
 }
 
-/// Unpacks plain files and folders, and refuses all else: an archive is a host's word.
-fn unpack(archive: File, into: &Path) -> Result<(), UnpackError> {
+/// Unpacks the archive of an attempt into a folder, at most so many bytes.
+///
+/// # Errors
+/// When it is damaged, has more, or has what no attempt has.
+pub fn unpack_attempt(archive: File, into: &Path, bytes_max: u64) -> io::Result<()> {
+    unpack(archive, into, &mut { bytes_max }).map_err(|error| match error {
+        UnpackError::Archive(error) | UnpackError::Here(error) => error,
+    })
+}
+
+/// Unpacks plain files and folders of at most so many bytes, and refuses all else: an archive is a host's word.
+fn unpack(archive: File, into: &Path, room: &mut u64) -> Result<(), UnpackError> {
     let bad = |what: String| UnpackError::Archive(io::Error::new(io::ErrorKind::InvalidData, what));
     let mut archive = Archive::new(GzDecoder::new(archive).take(UNPACKED_BYTES_MAX));
     let mut folders = vec![into.to_owned()];
@@ -283,22 +311,28 @@ fn unpack(archive: File, into: &Path) -> Result<(), UnpackError> {
         if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
             return Err(bad(format!("it names {name:?}, which is outside of it")));
         }
-        let path: PathBuf = parts.iter().fold(into.to_owned(), |path, part| path.join(part));
-        match entry.header().entry_type() {
-            EntryType::Directory => {
-                make_folder(&path, OPEN_FOLDER).map_err(UnpackError::naming)?;
-                folders.push(path);
-            }
-            EntryType::Regular => {
-                let mut file = File::create_new(&path).map_err(UnpackError::naming)?;
-                file.set_permissions(Permissions::from_mode(OPEN_FILE)).map_err(UnpackError::Here)?;
-                copy(&mut entry, &mut file)?;
-                file.sync_all().map_err(UnpackError::Here)?;
-            }
-            other => {
-                return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {other:?}")));
-            }
+        let kind = entry.header().entry_type();
+        if !matches!(kind, EntryType::Directory | EntryType::Regular) {
+            return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {kind:?}")));
         }
+        match parts.first().and_then(|first| first.as_os_str().to_str()) {
+            Some(END) => return Err(bad(format!("it has {END}, which no host writes"))),
+            Some(name) if OF_AN_ATTEMPT.contains(&name) => {}
+            _ => continue,
+        }
+        let path: PathBuf = parts.iter().fold(into.to_owned(), |path, part| path.join(part));
+        if kind == EntryType::Directory {
+            make_folder(&path, OPEN_FOLDER).map_err(UnpackError::naming)?;
+            folders.push(path);
+            continue;
+        }
+        *room = room.checked_sub(entry.size()).ok_or_else(|| {
+            bad(format!("with it, more than {UNPACKED_BYTES_MAX} bytes come from this host at once"))
+        })?;
+        let mut file = File::create_new(&path).map_err(UnpackError::naming)?;
+        file.set_permissions(Permissions::from_mode(OPEN_FILE)).map_err(UnpackError::Here)?;
+        copy(&mut entry, &mut file)?;
+        file.sync_all().map_err(UnpackError::Here)?;
     }
     folders.iter().try_for_each(|folder| File::open(folder)?.sync_all()).map_err(UnpackError::Here)
 }
@@ -352,6 +386,14 @@ mod tests {
     use flate2::{Compression, write::GzEncoder};
     use std::io::{Seek, SeekFrom};
 
+    fn home(place: &Path, archive: File) -> Result<(), CollectError> {
+        take_home(place, archive, &mut { UNPACKED_BYTES_MAX })
+    }
+
+    fn unpacked(archive: File, into: &Path) -> Result<(), UnpackError> {
+        unpack(archive, into, &mut { UNPACKED_BYTES_MAX })
+    }
+
     fn archive(files: &[(&str, &str)]) -> File {
         let mut builder =
             tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
@@ -372,11 +414,11 @@ mod tests {
     fn an_attempt_without_a_record_is_taken_home_with_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("n1/attempt-0");
-        take_home(&place, archive(&[("./exit", "3\n"), ("./log", "error: no image\n")])).unwrap();
+        home(&place, archive(&[("./exit", "3\n"), ("./log", "error: no image\n")])).unwrap();
         let end: HostEnd = serde_json::from_slice(&fs::read(place.join("end.json")).unwrap()).unwrap();
         assert_eq!(end, HostEnd { end: End::Unfit, exit_code: Some(3), because: "no image".into() });
         // Taken home again it is the same, and nothing is beside it.
-        take_home(&place, archive(&[("./exit", "4\n")])).unwrap();
+        home(&place, archive(&[("./exit", "4\n")])).unwrap();
         let end: HostEnd = serde_json::from_slice(&fs::read(place.join("end.json")).unwrap()).unwrap();
         assert_eq!(end.end, End::GuestFailed);
         assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 1);
@@ -393,7 +435,7 @@ mod tests {
             &[("exit", "0"), ("exit", "0")],
             &[("exit", "0"), ("record/manifest.json", "{\"schema\":1,\"files\":{\"plan.json\":\"00\"}}")],
         ] {
-            assert!(take_home(&place, archive(files)).is_err(), "{files:?}");
+            assert!(home(&place, archive(files)).is_err(), "{files:?}");
             assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 0, "{files:?}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -413,15 +455,15 @@ mod tests {
         noise.write_all(&[b'x'; 2048]).unwrap();
         let mut noise = noise.finish().unwrap();
         noise.seek(SeekFrom::Start(0)).unwrap();
-        let long = "x".repeat(300);
+        let long = format!("record/{}", "x".repeat(300));
         for (what, archive) in [
             ("no tar", noise),
-            ("a name of 300 letters", described(EntryType::GNULongName, 300, &long)),
+            ("a name of 300 letters", described(EntryType::GNULongName, long.len() as u64, &long)),
             ("a file below a file", archive(&[("exit", "0"), ("exit/log", "x")])),
             ("an end", archive(&[("exit", "0"), ("end.json/x", "x")])),
             ("an end of its own", archive(&[("exit", "0"), ("end.json", "x")])),
         ] {
-            let error = take_home(&folder.path().join("n1/attempt-0"), archive).unwrap_err();
+            let error = home(&folder.path().join("n1/attempt-0"), archive).unwrap_err();
             assert!(matches!(error, CollectError::Record(_)), "{what}: {error:?}");
         }
         // ENOSPC, EIO, EACCES, EROFS and EMFILE, while something is made and while the archive is read.
@@ -491,7 +533,7 @@ mod tests {
         let mut archive = builder.into_inner().unwrap().finish().unwrap();
         archive.seek(SeekFrom::Start(0)).unwrap();
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        take_home(&folder.path().join("hosts/n1/attempt-0"), archive).unwrap();
+        home(&folder.path().join("hosts/n1/attempt-0"), archive).unwrap();
         let mode = |name: &str| {
             fs::metadata(folder.path().join("hosts").join(name)).unwrap().permissions().mode() & 0o7777
         };
@@ -512,7 +554,7 @@ mod tests {
             // A tenth of a megabyte of an archive.
             let hostile = described(kind, 100 << 20, "");
             let before = memory_peak_kib();
-            let error = of_archive(unpack(hostile, folder.path()));
+            let error = of_archive(unpacked(hostile, folder.path()));
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
             assert!(memory_peak_kib() < before + (50 << 10), "{kind:?}");
         }
@@ -521,10 +563,11 @@ mod tests {
 
     #[test]
     fn long_names_of_gnu_and_of_posix_are_read_as_tar_writes_them() {
-        let long = format!("{}/{}", "folder".repeat(20), "file".repeat(40));
+        let folder = format!("record/{}", "folder".repeat(20));
+        let long = format!("{folder}/{}", "file".repeat(40));
         for format in ["gnu", "posix"] {
             let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            fs::create_dir(from.path().join("folder".repeat(20))).unwrap();
+            fs::create_dir_all(from.path().join(&folder)).unwrap();
             fs::write(from.path().join(&long), "text").unwrap();
             // Elsewhere: tar fails where the folder that it reads changes.
             let packed = tempfile::tempdir().unwrap();
@@ -537,7 +580,7 @@ mod tests {
                 .arg(".")
                 .status();
             assert!(tar.unwrap().success());
-            unpack(File::open(archive).unwrap(), into.path()).unwrap();
+            unpacked(File::open(archive).unwrap(), into.path()).unwrap();
             assert_eq!(fs::read_to_string(into.path().join(&long)).unwrap(), "text", "{format}");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -546,9 +589,34 @@ mod tests {
             (EntryType::XHeader, "19 path=../outside\n"),
             (EntryType::XHeader, "13 size=9999\n"),
         ] {
-            let error = of_archive(unpack(described(kind, text.len() as u64, text), folder.path()));
+            let error = of_archive(unpacked(described(kind, text.len() as u64, text), folder.path()));
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_host_fills_no_disk_with_what_no_attempt_has_nor_with_many_attempts() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("n1/attempt-0");
+        home(&place, archive(&[("exit", "3"), ("junk", "zeros"), ("more/junk", "zeros")])).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(&place).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["end.json", "exit"]);
+        // Room is for all attempts of a host together.
+        let mut room = 5;
+        take_home(&folder.path().join("n1/attempt-1"), archive(&[("exit", "3"), ("log", "abc")]), &mut room)
+            .unwrap();
+        assert_eq!(room, 1);
+        let error = take_home(&folder.path().join("n1/attempt-2"), archive(&[("exit", "33")]), &mut room)
+            .unwrap_err();
+        assert!(error.to_string().contains("bytes come from this host at once"), "{error}");
+        assert!(!folder.path().join("n1/attempt-2").exists());
+        let many = |count: u32| {
+            not_too_many(&(0..count).map(|number| (number, AttemptState::Lost)).collect::<Vec<_>>())
+        };
+        assert!(many(ATTEMPTS_MAX).is_ok() && many(ATTEMPTS_MAX + 1).is_err());
+        assert!(not_too_many(&[(u32::MAX, AttemptState::Lost)]).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 use tilemark_record::{places::Places, write_whole};
 use tilemark_site::{Engine, Host, Site, SiteError};
 use tilemark_sys::{
-    files::{OPEN_FOLDER, make_folder},
+    files::{OPEN_FOLDER, make_folder, trusted},
     text_file::read_text,
 };
 
@@ -151,6 +151,23 @@ impl FleetFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether only root and the caller can change it, what it names, and the folders of its hosts, and none of them is a link.
+    ///
+    /// # Errors
+    /// [`Distrust`](tilemark_sys::files::Distrust); else what the kernel answered.
+    pub fn can_be_trusted(&self) -> io::Result<()> {
+        let hosts = self.path.join("hosts");
+        let of_hosts = fs::read_dir(&hosts).into_iter().flatten().flatten().map(|entry| entry.path());
+        trusted(&self.path)?;
+        trusted(&self.path.join(FLEET))?;
+        let mut parts = std::iter::once(hosts.clone()).chain(of_hosts);
+        parts.try_for_each(|part| match trusted(&part) {
+            // Nothing of it has come home.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        })
     }
 
     /// What was asked, and how far it is.

@@ -24,6 +24,8 @@ mod run;
 mod slurm;
 pub mod verdict;
 
+pub use carrier::read_host_answer;
+pub use collect::unpack_attempt;
 pub use end::{End, HostEnd};
 pub use end_work::{EndedWork, cancel, clean};
 pub use error::FleetError;

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_site::{Engine, Site};
+use tilemark_sys::passwords::PASSWORDS;
 use tilemark_units::printable_line;
 
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.
@@ -162,6 +163,10 @@ pub(crate) fn end_left(name: &str) {
 /// Runs a command of Slurm; what it printed.
 fn run(mut command: Command, input: &str) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
+    // Slurm keeps the environment of what submits a job, and gives it to the job.
+    PASSWORDS.iter().for_each(|secret| {
+        command.env_remove(secret);
+    });
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("`{name}` does not start on this machine: {error}"))?;
     let mut stdin = child.stdin.take().expect("it is piped");

@@ -86,10 +86,24 @@ fn alone(test: &str, programs: &[(&str, &str)]) -> Option<PathBuf> {
     path.push(":");
     path.push(env::var_os("PATH").unwrap());
     let mut alone = Command::new(env::current_exe().unwrap());
+    // Of a broker that is measured from this machine.
+    alone.env("TILEMARK_BROKER_PASSWORD", "secret");
     let output = alone.args(["--exact", test]).env("PATH", path).env(ALONE, folder.path()).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
     None
+}
+
+#[test]
+fn the_work_of_a_host_can_be_changed_by_its_owner_only_whatever_the_umask_of_the_login() {
+    let played = Played::new(&["n1"], None, "umask 000");
+    played.run(Watch::default(), &|_| ()).unwrap();
+    let mut place = played.home.path().join("hosts/n1/fleet-jobs");
+    for part in [played.folder.read().unwrap().id, "n1".to_owned(), "job.sh".to_owned()] {
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o022, 0, "{}", place.display());
+        place.push(part);
+    }
+    assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o022, 0, "{}", place.display());
 }
 
 const QUEUE: (&str, &str) = ("squeue", "cat \"$TILEMARK_TEST_SLURM/lines\"");
@@ -160,15 +174,18 @@ fn a_host_with_systemd_runs_its_work_as_a_unit_that_knows_its_home() {
 }
 
 #[test]
-fn places_of_the_submitting_machine_go_to_no_host_of_slurm() {
-    let name = "places_of_the_submitting_machine_go_to_no_host_of_slurm";
-    let sbatch = ("sbatch", "cat >\"$TILEMARK_TEST_SLURM/script\"; echo 7");
+fn places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm() {
+    let name = "places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm";
+    let sbatch =
+        ("sbatch", "env >\"$TILEMARK_TEST_SLURM/variables\"; cat >\"$TILEMARK_TEST_SLURM/script\"; echo 7");
     let Some(folder) = alone(name, &[sbatch, QUEUE]) else { return };
     fs::write(folder.join("lines"), "").unwrap();
     let engine = Engine::Slurm { partition: None, over_ssh: false };
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
     assert_eq!(played.folder.read().unwrap().hosts[0].job.as_deref(), Some("7"));
+    let variables = fs::read_to_string(folder.join("variables")).unwrap();
+    assert!(env::var("TILEMARK_BROKER_PASSWORD").is_ok() && !variables.contains("PASSWORD"), "{variables}");
     let script = fs::read_to_string(folder.join("script")).unwrap();
     let (before, _) = script.split_once("body=").unwrap();
     let shown = format!("{before}echo \"${{TILEMARK_HOME-none}} ${{TMPDIR-none}} $SLURM_RESTART_COUNT\"");
@@ -278,10 +295,10 @@ fn an_attempt_that_was_lost_comes_home_once_its_run_has_closed_the_record() {
     fs::create_dir_all(&attempt).unwrap();
     // The script is gone, and the run that it started ends a little later.
     let mut run = Command::new("sh");
-    run.args(["-c", "sleep 0.3; echo closed >closed"]).current_dir(&attempt);
+    run.args(["-c", "sleep 0.3; mkdir record; echo closed >record/closed"]).current_dir(&attempt);
     let mut run = run.spawn().unwrap();
     collect_all(&played.folder, &|_| ()).unwrap();
     assert_eq!(played.folder.end("n1", 0).unwrap().end, End::Lost);
-    assert!(played.folder.attempt("n1", 0).join("closed").exists());
+    assert!(played.folder.attempt("n1", 0).join("record/closed").exists());
     run.wait().unwrap();
 }

@@ -6,7 +6,7 @@ mod made;
 
 use made::{Host, attempt, fleet, hosts, write_end, write_host};
 use serde_json::json;
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink};
 use tempfile::TempDir;
 use tilemark_fleet::{
     End,
@@ -453,6 +453,35 @@ fn a_folder_that_is_no_fleet_says_so_and_a_damaged_list_of_hosts_is_a_doubt() {
 }
 
 #[test]
+fn links_in_the_folder_of_a_fleet_lead_to_no_other_files() {
+    let secret = made_of(&hosts(3), &[]);
+    // A host's folder, by its own name and by one that only `fleet.json` has; the folder of hosts; an end.
+    for (link, target) in [("hosts/h1", "hosts/h1"), ("hosts/h9", "hosts/h1")] {
+        let folder = made_of(&hosts(3), &[]);
+        fs::write(folder.path().join("fleet.json"), r#"{"hosts": ["h1", "h2", "h3", "h9"]}"#).unwrap();
+        let _ = fs::remove_dir_all(folder.path().join(link));
+        symlink(secret.path().join(target), folder.path().join(link)).unwrap();
+        let found = verdict::of(folder.path()).unwrap();
+        let host = host(&found, &link[6..]);
+        assert!(!host.measured && host.run.is_none(), "{host:?}");
+        assert!(host.problems[0].contains("its folder is not read: it is a link"), "{host:?}");
+    }
+    let folder = made_of(&hosts(3), &[]);
+    fs::remove_dir_all(folder.path().join("hosts")).unwrap();
+    symlink(secret.path().join("hosts"), folder.path().join("hosts")).unwrap();
+    assert!(verdict::of(folder.path()).is_err());
+    let folder = made_of(&hosts(3), &[]);
+    let end = attempt(folder.path(), "h2", 1).join("end.json");
+    let aside = secret.path().join("end.json");
+    fs::write(&aside, r#"{"end": "lost", "because": "SECRET"}"#).unwrap();
+    let _ = fs::remove_file(&end);
+    symlink(&aside, &end).unwrap();
+    let found = verdict::of(folder.path()).unwrap();
+    assert!(!format!("{found:?}").contains("SECRET"), "{:?}", host(&found, "h2"));
+    assert!(host(&found, "h2").problems[0].contains("end.json cannot be read"), "{found:?}");
+}
+
+#[test]
 fn only_suspects_that_differ_again_are_named() {
     let mut first = hosts(10);
     first[4].slow = 1.08;
@@ -467,18 +496,24 @@ fn only_suspects_that_differ_again_are_named() {
     assert_eq!(chosen.order.len(), 4);
     assert_eq!(verdict::to_confirm(&found, 7).unwrap(), chosen, "the same seed chooses the same hosts");
     assert!((8..30).any(|seed| verdict::to_confirm(&found, seed).unwrap().others != chosen.others));
-    // h5 is slow again; what h8 had is gone.
-    let again: Vec<Host> = chosen
-        .order
-        .iter()
-        .map(|name| {
+    let measured_again = |slow_again: f64| {
+        let again = chosen.order.iter().map(|name| {
             let number: u64 = name[1..].parse().unwrap();
-            let slow = if name == "h5" { 1.08 } else { 1.0 };
+            let slow = if name == "h5" { slow_again } else { 1.0 };
             Host { slow, seed: 100 + number, ..Host::new(number) }
-        })
-        .collect();
-    let again = made_of(&again, &[]);
-    let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+        });
+        let again = made_of(&again.collect::<Vec<Host>>(), &[]);
+        verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap()
+    };
+    let group_differs = |found: &FleetVerdict| {
+        let mut measures = found.groups.iter().flat_map(|group| &group.measures);
+        measures.any(|measure| measure.outcome == FleetOutcome::Differs)
+    };
+    let none = measured_again(1.0);
+    assert!(none.named.is_empty() && !group_differs(&none), "{:?}", none.groups);
+    // h5 is slow again; what h8 had is gone.
+    let found = measured_again(1.08);
+    assert!(group_differs(&found), "{:?}", found.groups);
     assert_eq!(found.named, ["h5"], "{}", found.sentence);
     let confirmation = found.confirmation.as_ref().unwrap();
     assert_eq!(

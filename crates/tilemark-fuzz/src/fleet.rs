@@ -1,9 +1,16 @@
-//! A fleet's site file, and the folder of a fleet run: files that anybody may have written or changed.
+//! A fleet's site file, the folder of a fleet run, and what a host of the fleet answers: bytes that anybody may have written or changed.
 
 use crate::Target;
-use std::fs;
-use tilemark_fleet::{Engine, FleetFolder, Site, verdict};
+use flate2::{Compression, write::GzEncoder};
+use std::{
+    fs::{self, File},
+    io::{Seek, Write},
+    path::Path,
+};
+use tar::EntryType;
+use tilemark_fleet::{Engine, FleetFolder, Site, read_host_answer, unpack_attempt, verdict};
 use tilemark_report::{Colour, Style, redact_fleet};
+use tilemark_units::Sha256Hash;
 
 pub(crate) const SITE_FILE: Target =
     Target { name: "fleet-site", about: "a site file of a fleet", take: take_site_file, seeds: site_files };
@@ -14,6 +21,25 @@ pub(crate) const FLEET: Target = Target {
     take: take_fleet,
     seeds: fleets,
 };
+
+pub(crate) const ANSWER: Target = Target {
+    name: "fleet-answer",
+    about: "what a host of a fleet answers",
+    take: take_answer,
+    seeds: answers,
+};
+
+pub(crate) const ARCHIVE: Target = Target {
+    name: "fleet-archive",
+    about: "the archive of an attempt, before it is compressed",
+    take: take_archive,
+    seeds: archives,
+};
+
+/// The number that an answer is known by.
+const NONCE: &str = "7";
+/// No input of the targets makes a larger file.
+const ARCHIVE_BYTES_MAX: u64 = 1 << 20;
 
 /// No JSON has this byte: it parts `fleet.json` from `end.json`.
 const NEXT: u8 = 0xff;
@@ -71,6 +97,75 @@ pub fn take_fleet(bytes: &[u8]) {
     }
 }
 
+/// Takes bytes as what comes through a carrier.
+pub fn take_answer(bytes: &[u8]) {
+    if let Ok((lines, parts)) = read_host_answer(bytes, NONCE) {
+        assert!(lines.len() <= 10_000 && parts <= 100);
+    }
+}
+
+/// Takes bytes as the tar that a host has compressed. Nothing comes to be outside of the folder, and no link in it.
+pub fn take_archive(bytes: &[u8]) {
+    let outside = tempfile::tempdir_in(crate::record::memory_folder()).expect("a folder can be made");
+    let inside = outside.path().join("attempt-0");
+    fs::create_dir(&inside).expect("a folder can be made");
+    let _ = unpack_attempt(compressed(bytes), &inside, ARCHIVE_BYTES_MAX);
+    assert_eq!(fs::read_dir(outside.path()).expect("it is there").count(), 1);
+    assert_plain(&inside);
+}
+
+fn assert_plain(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        let kind = entry.file_type().expect("it is there");
+        assert!(kind.is_dir() || kind.is_file(), "{entry:?}");
+        if kind.is_dir() {
+            assert_plain(&entry.path());
+        }
+    }
+}
+
+fn compressed(bytes: &[u8]) -> File {
+    let file = tempfile::tempfile_in(crate::record::memory_folder()).expect("a file can be made");
+    let mut encoder = GzEncoder::new(file, Compression::none());
+    encoder.write_all(bytes).expect("a file can be written");
+    let mut file = encoder.finish().expect("a file can be written");
+    file.rewind().expect("it is a file");
+    file
+}
+
+fn answers() -> Vec<Vec<u8>> {
+    let hash = Sha256Hash::of(b"a\nb");
+    let with_part = format!(
+        "Welcome!\n\ntilemark-fleet begin {NONCE}\nversion 1\npart p 3 {hash}\na\nb\n\ntilemark-fleet end {NONCE} 0\n"
+    );
+    let attempts = format!(
+        "tilemark-fleet begin {NONCE}\nattempt 0 lost\nattempt 1 ended 5\nattempt 2 running\ntilemark-fleet end {NONCE} 3\n"
+    );
+    vec![with_part.into_bytes(), attempts.into_bytes()]
+}
+
+fn archives() -> Vec<Vec<u8>> {
+    let mut builder = tar::Builder::new(Vec::new());
+    // Longer than a header has room for: its name is in an entry of its own.
+    let long = format!("record/{}", "x".repeat(150));
+    for (name, kind) in [
+        ("./exit", EntryType::Regular),
+        ("./log", EntryType::Regular),
+        ("record", EntryType::Directory),
+        ("record/plan.json", EntryType::Regular),
+        (&long, EntryType::Regular),
+        ("junk", EntryType::Regular),
+    ] {
+        let text: &[u8] = if kind == EntryType::Directory { b"" } else { b"3\n" };
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, text).expect("memory takes it");
+    }
+    vec![builder.into_inner().expect("memory takes it")]
+}
+
 fn site_files() -> Vec<Vec<u8>> {
     [
         "schema = 1\nengine = \"ssh\"\nlost_after = \"10s\"\n[[host]]\nname = \"n1\"\naddress = \"192.0.2.1\"\nuser = \"root\"\ngroups = [\"a\"]\n",
@@ -103,7 +198,15 @@ mod tests {
         for site in site_files() {
             Site::parse(std::str::from_utf8(&site).unwrap()).unwrap();
         }
+        for answer in answers() {
+            read_host_answer(&answer, NONCE).unwrap();
+        }
         let folder = tempfile::tempdir().unwrap();
+        unpack_attempt(compressed(&archives()[0]), folder.path(), ARCHIVE_BYTES_MAX).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["exit", "log", "record"]);
         fs::write(folder.path().join("fleet.json"), &fleets()[0]).unwrap();
         let found = FleetFolder::find(folder.path(), &format!("{}/", folder.path().display())).unwrap();
         assert_eq!(found.read().unwrap().hosts.len(), 1);

@@ -27,7 +27,10 @@ mod web;
 pub use agent::{take_events as events, take_frames as frames};
 pub use amqp::{take_client as amqp_client, take_codec as amqp};
 pub use broker::take_peers as broker;
-pub use fleet::{take_fleet as fleet, take_site_file as fleet_site};
+pub use fleet::{
+    take_answer as fleet_answer, take_archive as fleet_archive, take_fleet as fleet,
+    take_site_file as fleet_site,
+};
 pub use image::{
     take_archive as image_archive, take_elf as elf, take_packages as packages,
     take_specification as image_specification,
@@ -45,7 +48,7 @@ pub use tools::take_fio as fio;
 pub use web::{take_answers as web, take_requests as requests};
 
 /// All targets.
-pub const ALL: [Target; 23] = [
+pub const ALL: [Target; 25] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
@@ -67,6 +70,8 @@ pub const ALL: [Target; 23] = [
     site::ANSWERS,
     fleet::SITE_FILE,
     fleet::FLEET,
+    fleet::ANSWER,
+    fleet::ARCHIVE,
     tools::FIO,
     telemetry::TELEMETRY,
 ];

@@ -16,6 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
+use tilemark_sys::passwords::PASSWORDS;
 use tilemark_sys::process::{Child, Ended, HasEnded, Spawn};
 use tilemark_units::printable_line;
 
@@ -170,7 +171,7 @@ impl Carrier {
         let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
         let spawn = Spawn::path(&program)
             .and_then(|spawn| spawn.arguments(&words[1..]))
-            .and_then(|spawn| spawn.environment(environment(end, temporary)))
+            .and_then(|spawn| spawn.environment(environment(std::env::vars_os(), end, temporary)))
             .map_err(|error| failed(&error))?;
         let child = spawn
             .hand(its_in, 0)
@@ -270,8 +271,13 @@ fn last_lines(bytes: &[u8]) -> String {
 /// The variables that show `srun` that it is in a job already. It would start a step of that job then, which has none of another host.
 const OF_A_JOB: [&str; 2] = ["SLURM_JOB_ID", "SLURM_JOBID"];
 
-/// Our environment, with another folder for temporary files where there is one, and outside of any job for what starts one.
-fn environment(end: CarrierEnd, temporary: Option<&Path>) -> Vec<OsString> {
+/// Our environment without passwords, with another folder for temporary files where there is one, and outside of any job for what starts
+/// one.
+fn environment(
+    ours: impl Iterator<Item = (OsString, OsString)>,
+    end: CarrierEnd,
+    temporary: Option<&Path>,
+) -> Vec<OsString> {
     let variable = |name: &OsStr, value: &OsStr| {
         let mut text = name.to_owned();
         text.push("=");
@@ -280,9 +286,10 @@ fn environment(end: CarrierEnd, temporary: Option<&Path>) -> Vec<OsString> {
     };
     let is_kept = |name: &OsStr| {
         let of_a_job = end == CarrierEnd::InOrder && OF_A_JOB.iter().any(|of_a_job| name == *of_a_job);
-        !of_a_job && (temporary.is_none() || name != "TMPDIR")
+        let is_secret = PASSWORDS.iter().any(|secret| name == *secret);
+        !of_a_job && !is_secret && (temporary.is_none() || name != "TMPDIR")
     };
-    let kept = std::env::vars_os().filter(|(name, _)| is_kept(name));
+    let kept = ours.filter(|(name, _)| is_kept(name));
     let folder = temporary.map(|folder| variable("TMPDIR".as_ref(), folder.as_os_str()));
     kept.map(|(name, value)| variable(&name, &value)).chain(folder).collect()
 }
@@ -332,6 +339,19 @@ mod tests {
         assert!(whole.contains(" --nodelist=n1 --exclusive --mem=0 env -u "), "{whole}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()];
         assert_eq!(exec_words(&command, "c1", "192.0.2.1", Some("me")), ["a", "me@192.0.2.1-c1"]);
+    }
+
+    #[test]
+    fn no_carrier_gets_a_password_of_the_environment_or_the_number_of_a_job() {
+        let ours =
+            ["PATH", "TILEMARK_BROKER_PASSWORD", "TILEMARK_DATABASE_PASSWORD", "SLURM_JOB_ID", "TMPDIR"];
+        let given = |end, temporary: Option<&str>| {
+            let ours = ours.iter().map(|&name| (name.into(), "x".into()));
+            let given = environment(ours, end, temporary.map(Path::new));
+            given.into_iter().map(|variable| variable.into_string().unwrap()).collect::<Vec<String>>()
+        };
+        assert_eq!(given(CarrierEnd::InOrder, Some("/t")), ["PATH=x", "TMPDIR=/t"]);
+        assert_eq!(given(CarrierEnd::AtOnce, None), ["PATH=x", "SLURM_JOB_ID=x", "TMPDIR=x"]);
     }
 
     #[test]

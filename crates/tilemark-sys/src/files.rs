@@ -20,6 +20,15 @@ pub const PRIVATE_FOLDER: u32 = 0o700;
 /// A file for its owner alone.
 pub const PRIVATE_FILE: u32 = 0o600;
 
+/// The text of a file of `/proc`. Any user may give a process a name, and a mount a folder, of bytes that are not UTF-8; these are
+/// replaced, so that one line cannot make all others unreadable.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn read_kernel_text(path: &Path) -> io::Result<String> {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Why a file or folder is not believed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Distrust {

@@ -15,6 +15,7 @@ pub mod namespace;
 pub mod nic;
 pub mod numa;
 pub mod packet;
+pub mod passwords;
 pub mod peer;
 pub mod process;
 pub mod tap;

@@ -13,19 +13,47 @@ use std::{
 /// # Errors
 /// When it cannot be read, is longer, or is no plain file: a pipe or a device might never end, and opening one may act on it.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    read(path, bytes_max, OFlags::empty())
+}
+
+/// The same of a file in a folder of somebody else, in which a link would lead to files that only the reader may read.
+///
+/// # Errors
+/// As [`read_text`], and where it is a link.
+pub fn read_text_of_others(path: &Path, bytes_max: u64) -> io::Result<String> {
+    plain(path.symlink_metadata()?.is_file())?;
+    read(path, bytes_max, OFlags::NOFOLLOW)
+}
+
+/// Reads a whole file of at most so many bytes, whatever they are. A link is followed.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    bytes(path, bytes_max, OFlags::empty())
+}
+
+fn read(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<String> {
+    let bytes = bytes(path, bytes_max, flags)?;
+    let odd =
+        |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text: it holds bytes that are not UTF-8");
+    String::from_utf8(bytes).map_err(odd)
+}
+
+fn bytes(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<Vec<u8>> {
     // Asked before it is opened too: opening some devices is enough to start something.
     plain(path.metadata()?.is_file())?;
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     plain(file.metadata()?.is_file())?;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // Files of /proc say that they are empty, and others may grow while they are read.
-    file.take(bytes_max.saturating_add(1)).read_to_string(&mut text)?;
-    if text.len() as u64 > bytes_max {
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
         let why = format!("it is longer than {bytes_max} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 fn plain(is_plain: bool) -> io::Result<()> {
@@ -50,6 +78,8 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(read_text(&link, 5).unwrap(), "12345");
+        assert_eq!(read_text_of_others(&path, 5).unwrap(), "12345");
+        assert_eq!(read_text_of_others(&link, 5).unwrap_err().to_string(), "it is not a plain file");
         // Nobody writes to it: reading it would never end.
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();

@@ -16,7 +16,8 @@ use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    path::PathBuf,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -396,12 +397,44 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
         assert_eq!(said.code, Some(2), "{said:?}");
         let error = &said.json()["error"];
         assert!(error["message"].as_str().unwrap().contains("its file names programs to start"), "{said:?}");
-        assert!(error["remedy"].as_str().unwrap().contains("--site FILE"), "{said:?}");
+        let gives_work = ["confirm", "run"].contains(&arguments[0]);
+        assert_eq!(error["remedy"].as_str().unwrap().contains("--site FILE"), !gives_work, "{said:?}");
         assert!(!started.exists(), "{arguments:?}");
+        // Its flags and its scenario are somebody else's still.
+        if gives_work {
+            let site = ["--site", played.site.to_str().unwrap(), "--json"];
+            let said = played.fleet(&[arguments, &site].concat());
+            assert_eq!((said.code, started.exists()), (Some(2), false), "{said:?}");
+        }
     }
     let read = played.fleet(&["report", theirs, "--json"]);
     assert_eq!(read.json()["asked"], 1, "{read:?}");
     assert!(!started.exists());
+    // Others could put their programs into it again, or a host's folder elsewhere.
+    let host = Path::new(theirs).join("hosts/n1");
+    let change = |is_odd: bool| {
+        fs::set_permissions(theirs, PermissionsExt::from_mode(if is_odd { 0o777 } else { 0o755 })).unwrap();
+    };
+    let link = |is_odd: bool| {
+        let aside = played.home.path().join("aside");
+        if is_odd {
+            fs::rename(&host, &aside).unwrap();
+            std::os::unix::fs::symlink(&aside, &host).unwrap();
+        } else {
+            fs::remove_file(&host).unwrap();
+            fs::rename(&aside, &host).unwrap();
+        }
+    };
+    for make_odd in [&change as &dyn Fn(bool), &link] {
+        make_odd(true);
+        for command in ["status", "collect", "cancel", "clean"] {
+            let said = played.fleet(&[command, theirs, "--site", played.site.to_str().unwrap(), "--json"]);
+            assert_eq!((said.code, started.exists()), (Some(2), false), "{said:?}");
+            let message = said.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.contains("others could change its folder"), "{message}");
+        }
+        make_odd(false);
+    }
     let own = played.fleet(&["clean", theirs, "--site", played.site.to_str().unwrap()]);
     assert_eq!(own.code, Some(0), "{own:?}");
     assert!(started.exists(), "by one's own site file");

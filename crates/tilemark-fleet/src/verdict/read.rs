@@ -4,7 +4,7 @@ use super::{
     facts::{FactSheet, fact_sheet},
     threads,
 };
-use crate::{End, HostEnd};
+use crate::{End, HostEnd, collect::ATTEMPTS_MAX};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -20,13 +20,11 @@ use tilemark_record::{
 };
 use tilemark_report::FleetCapacity;
 use tilemark_statistics::INTERVAL_REPEATS_MIN;
-use tilemark_sys::text_file::read_text;
+use tilemark_sys::text_file::read_text_of_others;
 use tilemark_units::natural_key;
 
 /// Hosts of a fleet at most.
 const HOSTS_MAX: usize = 20_000;
-/// Attempts of a host at most: an engine that requeues without end is stopped long before.
-const ATTEMPTS_MAX: u32 = 1_000;
 /// Bytes of `end.json` at most.
 const END_MAX: u64 = 1 << 20;
 /// Bytes of `fleet.json` at most.
@@ -229,7 +227,7 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
 /// The hosts that have a folder; `None` where there is no folder of hosts.
 fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, VerdictError> {
     let path = folder.join("hosts");
-    let entries = match fs::read_dir(&path) {
+    let entries = match no_link(&path).and_then(|()| fs::read_dir(&path)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(VerdictError::Read { path, source }),
@@ -264,7 +262,8 @@ struct AskedHost {
 
 /// What `fleet.json` says was asked. Its hosts are names, or objects with a `name`.
 fn asked(path: &Path) -> Result<Asked, String> {
-    let text = read_text(path, FLEET_MAX).map_err(|error| format!("fleet.json cannot be read: {error}"))?;
+    let text = read_text_of_others(path, FLEET_MAX)
+        .map_err(|error| format!("fleet.json cannot be read: {error}"))?;
     let document: Value =
         serde_json::from_str(&text).map_err(|error| format!("fleet.json is damaged: {error}"))?;
     let host = |host: &Value| -> Option<(String, AskedHost)> {
@@ -290,6 +289,14 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
+/// Whether it is a folder itself. The fleet may be somebody else's, and a link would lead to files that only the reader may read.
+fn no_link(folder: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(folder)?.is_dir() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a link or a file, not a folder"))
+}
+
 /// Reads a host's attempts, the newest first, down to the first with a whole record.
 fn host(folder: &Path, name: &str) -> ReadHost {
     let mut host = ReadHost {
@@ -300,6 +307,12 @@ fn host(folder: &Path, name: &str) -> ReadHost {
         record: None,
         problems: Vec::new(),
     };
+    if let Err(error) = no_link(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        host.problems.push(format!("its folder is not read: {error}"));
+        return host;
+    }
     let attempts = attempts(folder);
     host.attempts = attempts.len();
     for attempt in attempts.into_iter().rev() {
@@ -336,8 +349,10 @@ fn host(folder: &Path, name: &str) -> ReadHost {
 /// An older attempt that another kernel ran: the host came back with it.
 fn other_kernel(folder: &Path, record: &HostRecord) -> Option<String> {
     let of = |attempt: u32| -> Option<String> {
-        let path = folder.join(format!("attempt-{attempt}/record/facts.json"));
-        let facts: Value = serde_json::from_str(&read_text(&path, DOCUMENT_MAX).ok()?).ok()?;
+        let record = folder.join(format!("attempt-{attempt}/record"));
+        no_link(&record).ok()?;
+        let text = read_text_of_others(&record.join("facts.json"), DOCUMENT_MAX).ok()?;
+        let facts: Value = serde_json::from_str(&text).ok()?;
         Some(facts.pointer("/kernel/release/value")?.as_str()?.to_owned())
     };
     let (attempt, kernel) = (record.attempt, record.facts.equal.get("kernel")?);
@@ -367,7 +382,7 @@ fn attempts(folder: &Path) -> Vec<u32> {
 }
 
 fn end_of(path: &Path) -> Result<Option<HostEnd>, String> {
-    let text = match read_text(path, END_MAX) {
+    let text = match read_text_of_others(path, END_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("end.json cannot be read: {error}")),
@@ -377,7 +392,7 @@ fn end_of(path: &Path) -> Result<Option<HostEnd>, String> {
 
 /// Reads a record that came to its end; `None` where there is none.
 fn whole_record(path: &Path, attempt: u32) -> Result<Option<HostRecord>, String> {
-    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+    if no_link(path).is_err() {
         return Ok(None);
     }
     let directory = RunDirectory::at(path);

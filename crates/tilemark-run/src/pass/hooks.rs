@@ -32,6 +32,7 @@ use tilemark_record::{
     result::Hooks,
     summary::{HookKind, HookRun},
 };
+use tilemark_sys::passwords::PASSWORDS;
 use tilemark_sys::process::{Child, Ended, HasEnded, Spawn, SpawnError};
 use tilemark_units::printable_line;
 
@@ -46,8 +47,6 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of its output that stay in the record: the first.
 const KEPT_BYTES_MAX: usize = 256 << 10;
-/// Variables of the user's that no hook gets.
-const PASSWORDS: [&str; 2] = ["TILEMARK_BROKER_PASSWORD", "TILEMARK_DATABASE_PASSWORD"];
 /// Characters of its last line in a message.
 const LAST_CHARACTERS: usize = 200;
 

@@ -1,10 +1,7 @@
 //! Passwords of servers that a load alone is sent to. In an address they would be in the list of processes, for
 //! everybody to see; so an address may leave its password out, and the environment has it.
 
-/// The variable that has a database's password when its address has none.
-pub const DATABASE: &str = "TILEMARK_DATABASE_PASSWORD";
-/// The variable that has a broker's password when its address names a user without one.
-pub const BROKER: &str = "TILEMARK_BROKER_PASSWORD";
+pub use tilemark_sys::passwords::{BROKER_PASSWORD as BROKER, DATABASE_PASSWORD as DATABASE};
 
 /// The password that the environment has.
 pub(crate) fn of_environment(variable: &str) -> Option<String> {

@@ -261,7 +261,7 @@ fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
         }
         (resume, ..) => {
             let wanted = resume.as_ref().and_then(Option::as_deref).unwrap_or("last");
-            found(wanted, arguments.site.as_deref())?
+            found_own(wanted, arguments.site.as_deref())?
         }
     };
     let watch = Watch {
@@ -317,21 +317,19 @@ fn by_name(wanted: &str) -> Result<FleetFolder, Failure> {
     FleetFolder::find(&fleets(&places()), wanted).map_err(failure)
 }
 
-/// One whose hosts are reached by the programs that its file names. A folder elsewhere is data that may be of somebody else, and no program
-/// is started because it says so.
-fn own(wanted: &str) -> Result<FleetFolder, Failure> {
+/// One whose hosts are reached by the programs that its file names, and get the work that it names. A folder elsewhere is data that may be
+/// of somebody else, and nothing is started because it says so. `or_else` is what can be done there.
+fn own(wanted: &str, or_else: &str) -> Result<FleetFolder, Failure> {
     let (folder, fleets) = (by_name(wanted)?, fleets(&places()));
     let is_own = || Some(folder.path().canonicalize().ok()?.parent()? == fleets.canonicalize().ok()?);
     if is_own() == Some(true) {
         return Ok(folder);
     }
-    let site = "give your own site file, by which its hosts are reached: `--site FILE`";
-    let remedy = format!("read it with `tilemark fleet report {wanted}`; or {site}");
     let message = format!(
         "{wanted} is not in {}, where your fleet runs are, and its file names programs to start",
         fleets.display()
     );
-    Err(Failure::new(FailureCode::BadInput, message, remedy))
+    Err(Failure::new(FailureCode::BadInput, message, format!("{or_else}; or move it there if it is yours")))
 }
 
 fn reported(arguments: &FleetReportArguments) -> Result<FleetVerdict, Failure> {
@@ -386,7 +384,7 @@ fn write_forms(
 /// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both. With the exit code,
 /// which is that of both runs.
 fn confirmed(arguments: &FleetConfirmArguments) -> Result<(FleetVerdict, u8), Failure> {
-    let folder = found(&arguments.fleet, arguments.site.as_deref())?;
+    let folder = found_own(&arguments.fleet, arguments.site.as_deref())?;
     let first = folder.read().map_err(failure)?;
     let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
     let groups = if arguments.site_groups { groups_of_site(&first) } else { Groups::new() };
@@ -438,12 +436,43 @@ fn can_be_confirmed(chosen: &ToConfirm) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds a fleet run; with another site file its hosts are reached as that has them from now on.
+/// Finds a fleet run of which no more work is given to hosts. With another site file its hosts are reached as that has them from now on; it
+/// may be elsewhere then, where nobody else can change it.
 fn found(wanted: &str, site: Option<&Path>) -> Result<FleetFolder, Failure> {
-    let Some(path) = site else { return own(wanted) };
+    let or_else = format!(
+        "read it with `tilemark fleet report {wanted}`; or give your own site file, by which its hosts are reached: `--site FILE`"
+    );
+    let own = own(wanted, &or_else);
+    let Some(path) = site else { return own };
+    let folder = own.or_else(|_| of_nobody_else(wanted))?;
+    reached(folder, path)
+}
+
+/// Finds a fleet run that may give work to its hosts.
+fn found_own(wanted: &str, site: Option<&Path>) -> Result<FleetFolder, Failure> {
+    let folder = own(wanted, &format!("read it with `tilemark fleet report {wanted}`"))?;
+    match site {
+        Some(path) => reached(folder, path),
+        None => Ok(folder),
+    }
+}
+
+fn reached(folder: FleetFolder, path: &Path) -> Result<FleetFolder, Failure> {
+    folder.reach_by(path, Site::read(path).map_err(failure)?).map_err(failure)?;
+    Ok(folder)
+}
+
+/// A folder elsewhere. What others can change in it could name other programs once the site was written into it, and a link leads elsewhere.
+fn of_nobody_else(wanted: &str) -> Result<FleetFolder, Failure> {
     let folder = by_name(wanted)?;
-    let site = Site::read(path).map_err(failure)?;
-    folder.reach_by(path, site).map_err(failure)?;
+    folder.can_be_trusted().map_err(|error| {
+        let message =
+            format!("the hosts of the fleet run {wanted} are not reached, because others could change its folder: {error}");
+        let remedy = format!(
+            "read it with `tilemark fleet report {wanted}`; or copy it into a folder of your own: `cp -rL {wanted} COPY`"
+        );
+        Failure::new(FailureCode::BadInput, message, remedy)
+    })?;
     Ok(folder)
 }
 
