@@ -1,6 +1,7 @@
 //! Processes below a process.
 
 use std::{collections::BTreeMap, fs};
+use tilemark_sys::files::read_kernel_text;
 
 /// Every process's children, at one moment.
 pub(crate) struct ProcessTree(BTreeMap<u32, Vec<u32>>);
@@ -13,7 +14,7 @@ impl ProcessTree {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            let Ok(stat) = read_kernel_text(&entry.path().join("stat")) else { continue };
             if let Some(parent) = parent_in(&stat) {
                 children.entry(parent).or_default().push(pid);
             }
@@ -45,6 +46,13 @@ fn parent_in(stat: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::{
+        ffi::OsStr,
+        io::{BufRead, BufReader},
+        os::unix::ffi::OsStrExt,
+        process::{Command, Stdio},
+    };
 
     #[test]
     fn a_name_with_parentheses_does_not_hide_the_parent() {
@@ -68,5 +76,24 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(all[0], std::process::id());
         assert!(all.contains(&child.id()));
+    }
+
+    #[test]
+    fn a_process_that_names_itself_with_any_bytes_hides_neither_itself_nor_its_children() {
+        // The name is the one of the file that was started.
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(b"\xff\xfe) S 1"));
+        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+        let script = "sleep 1000 & echo $!; wait";
+        let mut shell = Command::new(&program).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let child: u32 = line.trim().parse().unwrap();
+        let name = fs::read(format!("/proc/{}/comm", shell.id())).unwrap();
+        let all = ProcessTree::now().below(std::process::id());
+        kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(name.starts_with(b"\xff"), "{name:?}");
+        assert!(all.contains(&shell.id()) && all.contains(&child), "{all:?}");
     }
 }

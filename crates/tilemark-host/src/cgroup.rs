@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use tilemark_sys::files::read_kernel_text;
+
 use crate::error::HostError;
 
 /// Where control groups are mounted.
@@ -60,7 +62,7 @@ pub(crate) fn unescape(path: &str) -> String {
 /// [`HostError::NoControlGroups`] where none is mounted.
 pub fn mount_point() -> Result<PathBuf, HostError> {
     let path = PathBuf::from("/proc/self/mountinfo");
-    let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+    let text = read_kernel_text(&path).map_err(failed("read", &path))?;
     parse_mounts(&text).version_2.map(PathBuf::from).ok_or(HostError::NoControlGroups)
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use tilemark_sys::files::read_kernel_text;
+
 use crate::{ImageError, Result};
 
 /// Writes a file aside, syncs it and renames it.
@@ -43,7 +45,7 @@ pub(crate) fn keep_folder(from: &Path, to: &Path) -> Result<()> {
 pub(crate) fn remove_unmounted(folder: &Path) -> Result<()> {
     let whole = folder.canonicalize().map_err(ImageError::io("remove", folder))?;
     let table = Path::new("/proc/self/mountinfo");
-    let mounts = fs::read_to_string(table).map_err(ImageError::io("read", table))?;
+    let mounts = read_kernel_text(table).map_err(ImageError::io("read", table))?;
     if let Some(mount) = mount_below(&mounts, &whole) {
         return Err(ImageError::StillMounted { mount });
     }

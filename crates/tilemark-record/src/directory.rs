@@ -453,18 +453,18 @@ impl RepeatFiles {
 
     /// Its seconds, by load.
     pub fn seconds(&self) -> Result<Vec<SecondRow>, RecordError> {
-        rows_of(&self.record, &self.named("seconds.csv"))
+        rows_of(&self.record, &self.named("seconds.csv"), ROWS_MAX)
     }
 
     /// The host's seconds.
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, RecordError> {
-        rows_of(&self.record, &self.named("telemetry.csv"))
+        rows_of(&self.record, &self.named("telemetry.csv"), ROWS_MAX)
     }
 
     /// The guests' seconds; none in a record from before they were kept.
     pub fn guest_seconds(&self) -> Result<Vec<GuestRow>, RecordError> {
         let is_there = fs::symlink_metadata(self.path.join(GUESTS)).is_ok();
-        if is_there { rows_of(&self.record, &self.named(GUESTS)) } else { Ok(Vec::new()) }
+        if is_there { rows_of(&self.record, &self.named(GUESTS), ROWS_MAX) } else { Ok(Vec::new()) }
     }
 
     /// Opens a file of the repeat by its name below it, such as a guest's console. It may have any length.
@@ -508,10 +508,20 @@ fn csv_of<T: Serialize>(rows: &[T]) -> Vec<u8> {
     writer.into_inner().expect("memory takes them")
 }
 
-fn rows_of<T: DeserializeOwned>(record: &Path, name: &Path) -> Result<Vec<T>, RecordError> {
+/// Rows of seconds that are read of a record, as many as ten repeats of a whole day with eight loads have. A row takes some ten times as much
+/// memory as the shortest text of one, so that the length of a file does not bound it.
+pub const ROWS_MAX: usize = 10_000_000;
+
+fn rows_of<T: DeserializeOwned>(record: &Path, name: &Path, most: usize) -> Result<Vec<T>, RecordError> {
     let lines = open_lines(record, name)?;
-    let rows: Result<Vec<T>, csv::Error> = csv::Reader::from_reader(lines).deserialize().collect();
-    rows.map_err(|error| RecordError::Damaged { path: record.join(name), what: error.to_string() })
+    let damaged = |what: String| RecordError::Damaged { path: record.join(name), what };
+    let mut reader = csv::Reader::from_reader(lines);
+    let rows: Result<Vec<T>, csv::Error> = reader.deserialize().take(most + 1).collect();
+    let rows = rows.map_err(|error| damaged(error.to_string()))?;
+    if rows.len() > most {
+        return Err(damaged(format!("it has more than {most} rows")));
+    }
+    Ok(rows)
 }
 
 /// The interval log format of HdrHistogram 1.3, values in nanoseconds, maxima in milliseconds. Written as it is made: one second
@@ -598,4 +608,27 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
         if is_folder { found.extend(files_below(&path)?) } else { found.push(path) }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_rows_are_read_than_the_reader_has_room_for() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("rows.csv"), "second\n1\n2\n3\n").unwrap();
+        #[derive(Debug, serde::Deserialize)]
+        struct Row {
+            second: u32,
+        }
+        let read = |most| rows_of::<Row>(folder.path(), Path::new("rows.csv"), most);
+        assert_eq!(read(3).unwrap().iter().map(|row| row.second).sum::<u32>(), 6);
+        let error = read(2).unwrap_err();
+        assert!(
+            matches!(&error, RecordError::Damaged { what, .. } if what == "it has more than 2 rows"),
+            "{error:?}"
+        );
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) use schemars::JsonSchema;
 pub(crate) use tilemark_schema::JsonSchema;
 
 pub use baselines::Baselines;
-pub use directory::{Held, RepeatFiles, RunDirectory, TaggedSecond};
+pub use directory::{Held, ROWS_MAX, RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;
 pub use events::{Event, Events};
 pub use file::{DOCUMENT_MAX, sha256_of, write_whole};

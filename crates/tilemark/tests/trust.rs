@@ -98,3 +98,33 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("`load.own.web.request_file`"), "{message}");
 }
+
+#[test]
+fn nothing_of_a_file_that_only_a_scenario_names_is_in_a_message() {
+    let home = Home::new();
+    let secret = home.file("secret.toml", "root:$y$SECRET:19000:0\n");
+    let secret = secret.to_str().unwrap();
+    let tile = tilemark_fixtures::TILE.replace("10/s", "1000/s");
+    let (with_key, with_table) = (format!("image = {secret:?}\n{tile}"), |table: &str| {
+        tile.replacen("[ladder]", &format!("{table}\n[ladder]"), 1)
+    });
+    let hostile = [
+        ("profile", with_table(&format!("[host]\nprofile = {secret:?}"))),
+        ("image", with_table(&format!("[image]\nfrom = {secret:?}"))),
+        ("image", with_key),
+    ];
+    for (what, text) in hostile {
+        let file = home.file("hostile.toml", &text);
+        let plan = ["plan", file.to_str().unwrap(), "--on", "native", "--json"];
+        let said = home.says(&plan);
+        assert!(!format!("{said:?}").contains("SECRET"), "{said:?}");
+        let message = said.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains(&format!("names as its {what}, cannot be used")), "{said:?}");
+        // Whether the file is there is not shown either.
+        fs::rename(secret, home.path().join("away")).unwrap();
+        assert_eq!(home.says(&plan).json()["error"], said.json()["error"]);
+        fs::rename(home.path().join("away"), secret).unwrap();
+        let trusted = home.says(&[&plan[..], &["--trust"]].concat());
+        assert!(trusted.json()["error"]["message"].as_str().unwrap().contains("line 1"), "{trusted:?}");
+    }
+}

@@ -67,7 +67,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     }
     // Their state has their disks and consoles.
     resources::enough(&plan, places, &places.state)?;
-    let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
+    let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin, false)?;
     let image = obtain(places, &asked, request.offline, listener)?;
     let done = at_free_number(places, |number| {
         let id = format!("guests-{number}");

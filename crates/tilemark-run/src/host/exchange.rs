@@ -12,6 +12,10 @@ pub use tilemark_host::exchange::Format;
 
 /// Largest profile of another program that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// A profile of tuned has tens of lines, and each is compared with the others of its section.
+const LINES_MAX: usize = 2_000;
+const TUNED_CONF: &str =
+    "give the `tuned.conf` of a profile, such as /usr/lib/tuned/profiles/virtual-host/tuned.conf";
 
 /// A profile in another program's format.
 ///
@@ -30,16 +34,19 @@ pub fn imported(file: &Path) -> Result<String, Failure> {
         let message = format!("cannot read {}", file.display());
         Failure::caused_by(&error, FailureCode::BadInput, message, "check the path")
     })?;
+    if text.lines().nth(LINES_MAX).is_some() {
+        let message =
+            format!("{} has more than {LINES_MAX} lines, and no profile has so many", file.display());
+        return Err(Failure::new(FailureCode::BadInput, message, TUNED_CONF));
+    }
     let imported = import_tuned(&text, &name_of(file));
     if imported.profile.settings.is_empty() {
         let message = format!("{} has no setting that can be taken", file.display());
-        let remedy =
-            "give the `tuned.conf` of a profile, such as /usr/lib/tuned/profiles/virtual-host/tuned.conf";
         let causes =
             imported.not_taken.iter().map(|line| format!("line {}: {} ({})", line.line, line.text, line.why));
         return Err(Failure {
             causes: causes.collect(),
-            ..Failure::new(FailureCode::BadInput, message, remedy)
+            ..Failure::new(FailureCode::BadInput, message, TUNED_CONF)
         });
     }
     Ok(imported.to_toml())
@@ -73,6 +80,16 @@ mod tests {
         let failure = imported(&file).unwrap_err();
         assert_eq!(failure.code, FailureCode::BadInput);
         assert!(failure.causes[0].contains("line 2: [script]"), "{failure:?}");
+    }
+
+    #[test]
+    fn a_file_of_more_lines_than_a_profile_has_is_refused_and_not_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tuned.conf");
+        std::fs::write(&file, format!("[sysctl]\n{}", "a\n".repeat(2_000))).unwrap();
+        let failure = imported(&file).unwrap_err();
+        assert_eq!(failure.code, FailureCode::BadInput);
+        assert!(failure.message.contains("more than 2000 lines"), "{failure:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::host::plan::{Planned, Refusal, State};
 use serde::Serialize;
 use std::{fs, path::Path};
 use tilemark_host::setting::known::Root;
+use tilemark_sys::files::read_kernel_text;
 
 /// A program that runs and changes the same settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,6 +54,10 @@ pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<
             let name = fs::read_to_string(proc.join(format!("{process}/comm"))).ok()?;
             // The kernel keeps 15 letters of a name.
             let (program, starts) = PROGRAMS.into_iter().find(|(program, _)| *program == name.trim())?;
+            let status = read_kernel_text(&proc.join(format!("{process}/status")));
+            if status.is_ok_and(|status| !is_of_root(&status)) {
+                return None;
+            }
             let keys = changed_by(starts, changed);
             let is_rival = !keys.is_empty() && !is_stopped(program.trim_end_matches('-'));
             is_rival.then(|| Rival { program: program.trim_end_matches('-').to_owned(), process, keys })
@@ -61,6 +66,13 @@ pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<
     found.sort_by_key(|rival| rival.process);
     found.dedup_by(|one, other| one.program == other.program);
     found
+}
+
+/// Whether it is a process of root's, by the real user in its status (proc_pid_status(5)). No other one can change settings, and any user
+/// can call a program as those are called.
+fn is_of_root(status: &str) -> bool {
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    uid.and_then(|uids| uids.split_whitespace().next()) == Some("0")
 }
 
 /// Keys that would be changed and begin so, each once.

@@ -327,7 +327,11 @@ fn a_dangerous_setting_has_to_be_named() {
 #[test]
 fn a_program_that_changes_the_same_settings_is_named_with_what_to_do() {
     let host = Host::new();
+    // Any user can call a program so.
+    host.write("/proc/16/comm", "tuned\n");
+    host.write("/proc/16/status", "Name:\ttuned\nUid:\t1000\t1000\t1000\t1000\n");
     host.write("/proc/17/comm", "tuned\n");
+    host.write("/proc/17/status", "Name:\ttuned\nUid:\t0\t0\t0\t0\n");
     host.write("/proc/18/comm", "irqbalance\n");
     let refused = host.apply(&SOME).unwrap_err();
     assert!(refused.message.contains("tuned runs (process 17) and changes vm.swappiness"), "{refused:?}");

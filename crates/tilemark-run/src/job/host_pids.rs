@@ -7,6 +7,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+use tilemark_sys::files::read_kernel_text;
 
 /// The host's number of each of these processes, in their order. `None` stays `None`, and so does a process that is gone.
 pub(crate) fn of(own: &[Option<u32>]) -> Vec<Option<u32>> {
@@ -34,7 +35,7 @@ fn read(proc: &Path) -> io::Result<BTreeMap<u32, u32>> {
     for entry in fs::read_dir(proc)?.flatten() {
         let Some(host) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // One that has ended meanwhile is left out.
-        let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
+        let Ok(status) = read_kernel_text(&entry.path().join("status")) else { continue };
         seen.extend(parse(host, &status));
     }
     let is_ours = |host: u32| namespace_of(proc, host).is_ok_and(|of| of == namespace);

@@ -17,6 +17,7 @@ use crate::{
 };
 use serde::Serialize;
 use tilemark_host::{
+    HostError,
     cgroup::{Group, mount_point},
     setting::{Now, Outcome},
 };
@@ -121,10 +122,17 @@ fn lives(state: &StateFolder, boot: &str) -> bool {
 
 /// Restores what runs shared and no run needs: the last of them may have been killed, or refused.
 fn shared(places: &Places, left: &mut Vec<String>) -> Vec<Outcome> {
-    let Ok(tree) = mount_point() else { return Vec::new() };
     if !places.state.is_dir() {
         return Vec::new();
     }
+    let tree = match mount_point() {
+        Ok(tree) => tree,
+        Err(HostError::NoControlGroups) => return Vec::new(),
+        Err(error) => {
+            left.push(error.in_a_line());
+            return Vec::new();
+        }
+    };
     restore_shared(&places.state, &Group::at(tree)).unwrap_or_else(|error| {
         left.push(error.in_a_line());
         Vec::new()

@@ -154,12 +154,17 @@ impl StateFolder {
     /// keeper in it. The group is written down before it is made, so that it is never there without a trace.
     pub(crate) fn make(&self, wanted: ActiveJob) -> io::Result<()> {
         let keeper = Keeper::of(std::process::id());
+        // Where mounts cannot be read it is an error: without it no guest would have its limits.
+        let tree = match mount_point() {
+            Ok(tree) => Some(tree),
+            Err(HostError::NoControlGroups) => None,
+            Err(error) => return Err(io::Error::other(error.in_a_line())),
+        };
         let aside = Self::at(&self.aside(keeper));
         let made = DirBuilder::new().mode(PRIVATE_FOLDER).create(&aside.path);
         made.map_err(|error| named(&self.path, error))?;
         // The tree of groups is the host's, and an id is one of this home's only.
         let group = format!("{GROUP}{}", self.name_with(keeper));
-        let tree = mount_point().ok();
         let cgroup = tree.as_ref().map(|tree| tree.join(&group));
         let under_way = ActiveJob { cgroup, keeper, ..wanted };
         let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));

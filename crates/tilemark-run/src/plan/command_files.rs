@@ -11,6 +11,7 @@ use tilemark_plan::{
     plan::Plan,
     workload::{CommandFrom, Work},
 };
+use tilemark_sys::text_file::read_bytes;
 
 /// Makes all paths absolute, as seen from the scenario's file, and sees that the files are there and small enough.
 pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
@@ -56,7 +57,8 @@ pub(crate) fn bring(mut job: LoadJob) -> Result<LoadJob, Failure> {
     for stream in &mut job.streams {
         let Work::Command(command) = &*stream.work else { continue };
         let read = |(name, path): (&String, &String)| {
-            let bytes = fs::read(path).map_err(|error| {
+            // Whoever owns it may have put another one there meanwhile.
+            let bytes = read_bytes(Path::new(path), BROUGHT_BYTES_MAX as u64).map_err(|error| {
                 let message = format!("cannot read {path}, which a command brings along");
                 Failure::caused_by(
                     &error,

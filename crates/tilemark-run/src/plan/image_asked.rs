@@ -19,6 +19,7 @@ use tilemark_plan::{
     guest_image::{ImageFile, ImageTable, RequestedImage, is_beside, is_image_file},
     image_needs::{ImageNeed, image_needs},
     parse::Draft,
+    plan::shell_word,
     scenario::Scenario,
 };
 use tilemark_sys::below::{Below, is_link};
@@ -41,16 +42,22 @@ pub struct ImageAsked {
     requested: RequestedImage,
     /// What it is called where the scenario makes it.
     name: String,
+    /// Whether only the scenario's file names the `image.toml`, and nobody trusts that file.
+    is_untrusted: bool,
     /// What is to be built, once it was asked for: its files are hashed for it, which may be a GiB.
     spec: OnceLock<ImageSpec>,
 }
 
 impl ImageAsked {
-    /// The image of a scenario that was read from `origin`.
+    /// The image of a scenario that was read from `origin`. What is in an `image.toml` that `is_untrusted` is in no message.
     ///
     /// # Errors
     /// When a file that it brings is absent, or leads out of the scenario's folder.
-    pub(crate) fn of_scenario(scenario: &Scenario, origin: &str) -> Result<Self, Failure> {
+    pub(crate) fn of_scenario(
+        scenario: &Scenario,
+        origin: &str,
+        is_untrusted: bool,
+    ) -> Result<Self, Failure> {
         let mut requested = scenario.image.clone();
         let mut real_folder = PathBuf::new();
         if let RequestedImage::Made(made) = &mut requested {
@@ -59,7 +66,7 @@ impl ImageAsked {
                 .iter_mut()
                 .filter(|from| is_image_file(from))
                 .for_each(|from| *from = beside(&folder, from));
-            let base = base_of(made)?;
+            let base = base_of(made, is_untrusted)?;
             let has: BTreeSet<String> =
                 base.packages.iter().chain(&made.packages).map(|name| bare(name)).collect();
             for ImageNeed { program, .. } in image_needs(scenario) {
@@ -79,6 +86,7 @@ impl ImageAsked {
             folder: real_folder,
             requested,
             name: format!("{OF_SCENARIO}{}", scenario.name),
+            is_untrusted,
             spec: OnceLock::new(),
         })
     }
@@ -89,7 +97,13 @@ impl ImageAsked {
     /// When there is neither, or the scenario has mistakes.
     pub fn called(text: &str) -> Result<Self, Failure> {
         let requested = RequestedImage::Named(text.to_owned());
-        let named = || Self { folder: PathBuf::new(), requested, name: String::new(), spec: OnceLock::new() };
+        let named = || Self {
+            folder: PathBuf::new(),
+            requested,
+            name: String::new(),
+            is_untrusted: false,
+            spec: OnceLock::new(),
+        };
         if BUILT_IN_NAMES.contains(&text) {
             return Ok(named());
         }
@@ -104,7 +118,7 @@ impl ImageAsked {
             return Ok(named());
         }
         let scenario = Draft::from_toml(&text_of(text)?, text)?.finish()?;
-        Self::of_scenario(&scenario, text)
+        Self::of_scenario(&scenario, text, is_image_file(text))
     }
 
     /// The image of a scenario inside the program.
@@ -113,7 +127,7 @@ impl ImageAsked {
     /// When there is none of this name.
     pub(crate) fn of_builtin(name: &str) -> Result<Self, Failure> {
         let scenario = Draft::from_toml(&text_of(name)?, name)?.finish()?;
-        Self::of_scenario(&scenario, name)
+        Self::of_scenario(&scenario, name, false)
     }
 
     /// What is to be built, with its files as this was first asked for.
@@ -130,9 +144,10 @@ impl ImageAsked {
 
     fn read_spec(&self) -> Result<ImageSpec, Failure> {
         match &self.requested {
-            RequestedImage::Named(name) => spec_called(name),
+            RequestedImage::Named(name) => spec_called(name, self.is_untrusted),
             RequestedImage::Made(made) => {
-                Ok(base_of(made)?.with(&self.name, &made.packages, files_of(&made.files, &self.folder)?)?)
+                let base = base_of(made, self.is_untrusted)?;
+                Ok(base.with(&self.name, &made.packages, files_of(&made.files, &self.folder)?)?)
             }
         }
     }
@@ -153,25 +168,35 @@ fn bare(package: &str) -> String {
     package.split('=').next().unwrap_or_default().to_owned()
 }
 
-fn base_of(made: &ImageTable) -> Result<ImageSpec, Failure> {
+fn base_of(made: &ImageTable, is_untrusted: bool) -> Result<ImageSpec, Failure> {
     match &made.from {
-        Some(name) => spec_called(name),
-        None => Ok(ImageSpec { packages: Vec::new(), ..spec_called(PLAIN)? }),
+        Some(name) => spec_called(name, is_untrusted),
+        None => Ok(ImageSpec { packages: Vec::new(), ..spec_called(PLAIN, false)? }),
     }
 }
 
 /// A name inside the program, or the path of an `image.toml`.
-fn spec_called(image: &str) -> Result<ImageSpec, Failure> {
+fn spec_called(image: &str, is_untrusted: bool) -> Result<ImageSpec, Failure> {
     if !is_image_file(image) {
         return Ok(ImageSpec::built_in(image)?);
     }
     ImageSpec::read(Path::new(image)).map_err(|error| match error {
+        _ if is_untrusted => untrusted_file(image, "image", "image show"),
         ImageError::Io { .. } => {
             let remedy = "check the path; `first-look` is the image inside the program";
             Failure::from_error(FailureCode::BadInput, &error, remedy)
         }
         error => error.into(),
     })
+}
+
+/// A file that only a scenario's file names cannot be used. The reason would quote the file, which may be one that the scenario's author
+/// may not read.
+pub(super) fn untrusted_file(path: &str, what: &str, command: &str) -> Failure {
+    refused(
+        format!("{path:?}, which the scenario's file names as its {what}, cannot be used"),
+        &format!("correct it; `tilemark {command} {}` shows why", shell_word(path)),
+    )
 }
 
 /// A path as seen from a scenario's folder.
@@ -348,7 +373,7 @@ mod tests {
         fs::set_permissions(folder.join("app/deep/run.sh"), fs::Permissions::from_mode(0o700)).unwrap();
         let _ = symlink("/etc/passwd", folder.join("link"));
         let origin = folder.join("site.toml");
-        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap())?.spec().cloned()
+        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap(), false)?.spec().cloned()
     }
 
     #[test]
@@ -388,7 +413,7 @@ mod tests {
         fs::write(folder.path().join("page"), "first").unwrap();
         let origin = folder.path().join("site.toml");
         let image = scenario("[image.files]\n\"/srv/page\" = \"page\"");
-        let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap()).unwrap();
+        let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap(), false).unwrap();
         let key = asked.spec().unwrap().key();
         fs::remove_file(folder.path().join("page")).unwrap();
         assert_eq!(asked.spec().unwrap().key(), key);
@@ -403,7 +428,7 @@ mod tests {
             fs::write(site.join("app/deep/page"), "a page").unwrap();
             let origin = site.join("site.toml");
             let image = scenario("[image.files]\n\"/srv/page\" = \"app/deep/page\"\n\"/srv/app\" = \"app\"");
-            let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap()).unwrap();
+            let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap(), false).unwrap();
             let place = site.join(exchanged);
             fs::rename(&place, base.path().join("moved")).unwrap();
             symlink(base.path().join("moved"), place.components().collect::<PathBuf>()).unwrap();

@@ -6,7 +6,7 @@ use crate::{
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
-    plan::image_asked::ImageAsked,
+    plan::image_asked::{ImageAsked, untrusted_file},
     plan::{image_check, own_disks, qemu_check, web_files},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -199,7 +199,14 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     }
     command_files::find(&mut plan)?;
     own_disks::find(&mut plan)?;
-    plan.expand_profiles(host_settings::profile_settings)?;
+    let is_untrusted = |is: &dyn Fn(&HostUse) -> bool| !asked.trust && named_by_file.iter().any(is);
+    plan.expand_profiles(|name| {
+        let is_named = |found: &HostUse| found.kind == HostUseKind::Profile && found.value == name;
+        host_settings::profile_settings(name).map_err(|failure| match is_untrusted(&is_named) {
+            true => untrusted_file(name, "profile", "host plan"),
+            false => failure,
+        })
+    })?;
     check_expanded(&plan)?;
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;
@@ -208,15 +215,15 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if let Some(Sides { a, b }) = &asked.sides {
         checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
     }
-    let image = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
+    let of_image = is_untrusted(&|found| ["image", "image.from"].contains(&found.key.as_str()));
+    let image = ImageAsked::of_scenario(&plan.scenario, &plan.origin, of_image)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     // A program that only the file names is not started before it is trusted, and firmware is not read.
     let is_asked = |found: &HostUse| found.kind == HostUseKind::Program || found.key == "qemu.firmware";
-    let is_untrusted = named_by_file.iter().any(is_asked) && !asked.trust;
-    if !is_untrusted {
+    if !is_untrusted(&is_asked) {
         qemu_check::check(&plan)?;
     }
     Ok(Prepared {

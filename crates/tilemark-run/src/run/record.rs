@@ -1,11 +1,11 @@
 //! What a record says about its run, read back.
 
 use crate::failure::{Failure, FailureCode};
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 use tilemark_guests::ConsoleTail;
-use tilemark_plan::plan::Plan;
+use tilemark_plan::plan::{Pass, Plan};
 use tilemark_record::{
-    Event, Events, RecordError, RunDirectory,
+    Event, Events, ROWS_MAX, RecordError, RunDirectory,
     summary::{IncidentKind, RepeatSummary},
 };
 use tilemark_report::Report;
@@ -13,6 +13,8 @@ use tilemark_report::Report;
 /// The plan with what was added to it while it ran: the points of a search.
 pub fn plan_as_run(record: &RunDirectory) -> Result<Plan, RecordError> {
     let mut plan = record.plan()?;
+    let number = |pass: &Pass| (pass.point, pass.repeat, pass.block);
+    let mut known: BTreeSet<_> = plan.passes.iter().map(number).collect();
     for event in Events::read(&record.path().join("events.ndjson"))? {
         match event {
             Event::PointAdded { point } => plan.points.push(*point),
@@ -27,7 +29,7 @@ pub fn plan_as_run(record: &RunDirectory) -> Result<Plan, RecordError> {
                     // A later session found the memory that an earlier one lacked.
                     search.memory_end = search.memory_end.filter(|end| tiles < end.tiles);
                 }
-                if !plan.passes.contains(&pass) {
+                if known.insert(number(&pass)) {
                     plan.passes.push(pass);
                 }
             }
@@ -87,6 +89,10 @@ pub fn report_of(record: &RunDirectory) -> Result<Report, RecordError> {
         report.repeats.push(files.summary()?);
         report.seconds.extend(files.seconds()?);
         report.telemetry.extend(files.telemetry()?);
+        if report.seconds.len().max(report.telemetry.len()) > ROWS_MAX {
+            let what = format!("its repeats have more than {ROWS_MAX} rows of seconds");
+            return Err(RecordError::Damaged { path: record.path().to_owned(), what });
+        }
     }
     Ok(report)
 }

@@ -1,25 +1,27 @@
 //! An option of a file system that is mounted, changed with its other options unchanged (fsconfig(2)). The flags of its mounts, such as
 //! `nosuid`, are not the file system's: mount(2) would take those that are not named again.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick};
+use tilemark_sys::files::read_kernel_text;
+
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 const ON: &str = "on";
 const OFF: &str = "off";
 
 /// Whether the mount has the option.
 pub(super) fn read(mount: &Path, option: &str) -> io::Result<String> {
-    let options = options(&fs::read_to_string("/proc/self/mountinfo")?, mount)?;
+    let options = options(&read_kernel_text(MOUNTS.as_ref())?, mount)?;
     Ok(if options.iter().any(|found| found == option) { ON } else { OFF }.to_owned())
 }
 
 /// Gives the file system the option, or all others without it.
 pub(super) fn write(mount: &Path, option: &str, text: &str) -> io::Result<()> {
-    let mut options = options(&fs::read_to_string("/proc/self/mountinfo")?, mount)?;
+    let mut options = options(&read_kernel_text(MOUNTS.as_ref())?, mount)?;
     options.retain(|found| found != option && !matches!(found.as_str(), "rw" | "ro"));
     if text.trim() == ON {
         options.push(option.to_owned());
@@ -52,6 +54,8 @@ fn options(mountinfo: &str, mount: &Path) -> io::Result<Vec<String>> {
 mod tests {
     use super::*;
     use rustix::mount::{MountFlags, mount};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn the_options_of_the_file_system_are_found_and_not_those_of_the_mount() {
@@ -66,7 +70,7 @@ mod tests {
 
     /// Flags of the mount itself: field 6 of its line.
     fn flags(mount: &Path) -> String {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let text = read_kernel_text(MOUNTS.as_ref()).unwrap();
         let line = text.lines().rev().find(|line| line.split(' ').nth(4) == mount.to_str());
         line.unwrap().split(' ').nth(5).unwrap().to_owned()
     }
@@ -77,6 +81,13 @@ mod tests {
             let folder = Path::new(&folder);
             let all = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
             mount("none", folder, "tmpfs", all, c"size=1m").unwrap();
+            let tree = crate::cgroup::mount_point().ok();
+            // Any user may mount something at such a folder, and all lines must be read still.
+            let odd = folder.join(OsStr::from_bytes(b"\xff"));
+            std::fs::create_dir(&odd).unwrap();
+            mount("none", &odd, "tmpfs", MountFlags::empty(), c"size=1m").unwrap();
+            assert!(std::fs::read_to_string(MOUNTS).is_err(), "the kernel escapes it");
+            assert_eq!(crate::cgroup::mount_point().ok(), tree);
             let before = flags(folder);
             assert!(before.contains("nosuid,nodev,noexec,noatime"), "{before}");
             write(folder, "nr_inodes=100", ON).unwrap();
