@@ -104,7 +104,7 @@ pub fn take_answer(bytes: &[u8]) {
     }
 }
 
-/// Takes bytes as the tar that a host has compressed. Nothing comes to be outside of the folder, and no link in it.
+/// Takes bytes as the tar that a host has compressed. It makes nothing outside of the folder, and no link in it.
 pub fn take_archive(bytes: &[u8]) {
     let outside = tempfile::tempdir_in(crate::record::memory_folder()).expect("a folder can be made");
     let inside = outside.path().join("attempt-0");
