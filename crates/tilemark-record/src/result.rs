@@ -202,7 +202,7 @@ pub struct SettingEffect {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<MeasureEffect>,
     /// What fails more with it (B) than without (A), for sure or perhaps: alone, or else by the design. Failures decide before
-    /// speed. Records before this field have none.
+    /// speed. Also the repeats that were discarded, where their shares differ by more than chance. Records before this field have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureComparison>,
     /// In a word.

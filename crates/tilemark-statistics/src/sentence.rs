@@ -11,6 +11,9 @@ use tilemark_units::counted;
 
 use crate::judge::Pairing;
 
+/// How repeats of a setting are called among its failures where other shares of them were discarded with it and without it.
+pub(crate) const DISCARDED: &str = "repeats that were discarded";
+
 /// How many the host carries: a range where the repeats allow no single count, each figure with its interval.
 pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict) -> String {
     if let Some(reason) = &answer.none_because {
@@ -250,7 +253,8 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     };
     let screened = counted(found.settings.len() as u64, "setting");
     let pays = named(SettingOutcome::Pays, "pays", "pay");
-    let unknown = count(SettingOutcome::CannotTell);
+    let lost: Vec<String> = found.of(SettingOutcome::CannotTell).filter_map(lost_repeats).collect();
+    let unknown = count(SettingOutcome::CannotTell) - lost.len();
     let mut sentences = vec![match pays {
         Some(pays) => format!("Of {screened} {pays}."),
         None if unknown == found.settings.len() => undecided_settings(unknown),
@@ -265,8 +269,21 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     if (1..found.settings.len()).contains(&unknown) {
         sentences.push(undecided_settings(unknown));
     }
+    sentences.extend(lost);
     sentences.extend(doubt(verdict));
     sentences.join(" ")
+}
+
+/// `vm.x = 1 is undecided: 45 % of the repeats with it were discarded, 0 % of those without it.` More repeats do not decide such a one.
+fn lost_repeats(found: &SettingEffect) -> Option<String> {
+    let FailureComparison { a, b, .. } = found.failures.iter().find(|failure| failure.name == DISCARDED)?;
+    Some(format!(
+        "{} = {} is undecided: {} % of the repeats with it were discarded, {} % of those without it.",
+        found.key,
+        found.value,
+        short(100.0 * b),
+        short(100.0 * a)
+    ))
 }
 
 fn undecided_settings(count: usize) -> String {

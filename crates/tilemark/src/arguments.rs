@@ -1042,7 +1042,7 @@ pub(crate) struct TryArguments {
     /// Tile count to use instead of the first of the scenario's ladder
     #[arg(long, value_name = "NUMBER")]
     pub(crate) tiles: Option<u32>,
-    /// Write the settings that paid as a profile into this file, and leave it applied
+    /// Write the settings that paid as a profile into this file, and leave it applied where the verdict is trusted
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The settings that paid, as a profile of this host, which is applied.
+//! The settings that paid, as a profile of this host, which is applied where the run is trusted.
 
 use crate::{
     failure::{Failure, place_failed},
@@ -13,7 +13,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     RecordError,
-    result::{MeasureEffect, RunResult, Screening, SettingEffect, SettingOutcome},
+    result::{MeasureEffect, RunResult, Screening, SettingEffect, SettingOutcome, VerdictStatus},
 };
 use tilemark_sys::files;
 use tilemark_units::counted;
@@ -39,7 +39,8 @@ pub struct KeepOutcome {
 /// Applies a profile: its name or path, and what was agreed to.
 pub type Apply<'a> = &'a dyn Fn(&str, &Consent) -> Result<Done, Failure>;
 
-/// Writes the settings that paid as a profile, if any did, and applies it. What pays was confirmed in pairs.
+/// Writes the settings that paid as a profile, if any did, and applies it. What pays was confirmed in pairs. Nobody looks at it before it
+/// is applied, so that this is done for a trusted run only: a run that is in doubt, such as one beside other work, may have it by chance.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -47,22 +48,43 @@ pub fn keep(result: &RunResult, path: &Path, apply: Apply<'_>) -> Result<KeepOut
     let Some(found) = &result.screening else {
         return Ok(KeepOutcome { said: not_written(path, &[]), failed: None });
     };
-    let (profile, of_runs) = profile(found, &result.run, &result.scenario);
+    let (mut profile, of_runs) = profile(found, &result.run, &result.scenario);
     if profile.settings.is_empty() {
         return Ok(KeepOutcome { said: not_written(path, &of_runs), failed: None });
     }
+    let doubt = doubt(result);
+    if let Some(doubt) = &doubt {
+        profile.about += &format!(" Not certain: {doubt}.");
+    }
     draw_to(path, &profile.to_toml())?;
-    let apply: Option<Apply<'_>> = not_restored(result).is_none().then_some(apply);
+    let restored = not_restored(result).map_or(Ok(()), |_| Err("this host was not restored".to_owned()));
+    let apply = restored.and(doubt.map_or(Ok(apply), Err));
     Ok(applied(&profile, &of_runs, path, apply))
 }
 
-/// Applies what was written, unless the run could not restore this host.
-fn applied(profile: &Profile, of_runs: &[String], path: &Path, apply: Option<Apply<'_>>) -> KeepOutcome {
+/// Why the run is not trusted; nothing where it is.
+fn doubt(result: &RunResult) -> Option<String> {
+    let status = match result.verdict.status {
+        VerdictStatus::Trusted => return None,
+        VerdictStatus::NotTrusted => "not trusted",
+        VerdictStatus::CannotTell => "cannot tell",
+    };
+    let why = result.verdict.reasons.first().map_or_else(String::new, |reason| format!(" ({reason})"));
+    Some(format!("the verdict of the run is `{status}`{why}"))
+}
+
+/// Applies what was written, unless there is a reason to leave that to the user.
+fn applied(
+    profile: &Profile,
+    of_runs: &[String],
+    path: &Path,
+    apply: Result<Apply<'_>, String>,
+) -> KeepOutcome {
     let consent = Consent { yes: true, allow: dangerous(profile) };
     let (what, failed) = match apply.map(|apply| apply(&word(path), &consent)) {
-        None => ("not applied, since this host was not restored", None),
-        Some(Err(failure)) => ("not applied", Some(failure)),
-        Some(Ok(_)) => ("applied; `tilemark host restore` undoes it, and a boot does too", None),
+        Err(why) => (format!("not applied, since {why}"), None),
+        Ok(Err(failure)) => ("not applied".to_owned(), Some(failure)),
+        Ok(Ok(_)) => ("applied; `tilemark host restore` undoes it, and a boot does too".to_owned(), None),
     };
     let said = format!(
         "{} that paid: {}; {what}. `{}` applies them until `host restore`.{}",
@@ -147,6 +169,10 @@ fn effects(paid: &SettingEffect) -> String {
 mod tests {
     use super::*;
     use crate::failure::FailureCode;
+    use std::{cell::Cell, collections::BTreeMap};
+    use tilemark_record::result::{
+        Answer, JUDGED_BY, LeftOver, Limit, LimitResource, Provenance, RESULT_SCHEMA, Verdict,
+    };
 
     fn found(keys: &[&str]) -> Screening {
         let paid = |key: &&str| SettingEffect {
@@ -191,15 +217,103 @@ mod tests {
             assert_eq!(consent.allow, ["kernel.randomize_va_space"]);
             Err(Failure::new(FailureCode::HostUnfit, "tuned runs", "stop it"))
         };
-        let kept = applied(&profile, &of_runs, Path::new("paid"), Some(&done));
+        let kept = applied(&profile, &of_runs, Path::new("paid"), Ok(&done));
         assert!(kept.said.starts_with("2 settings that paid: paid; not applied. `sudo "), "{kept:?}");
         assert_eq!(kept.failed.unwrap().message, "tuned runs");
-        let kept = applied(&profile, &of_runs, Path::new("paid"), None);
-        assert!(kept.said.contains("this host was not restored") && kept.failed.is_none(), "{kept:?}");
         // What is applied is found by the path.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("paid");
         draw_to(&path, &profile.to_toml()).unwrap();
         assert_eq!(crate::host::profile::read(path.to_str().unwrap()).unwrap(), profile);
+    }
+
+    /// A screening in which one setting paid, with this verdict; what it could not restore.
+    fn result(status: VerdictStatus, reason: Option<&str>, left: &[&str]) -> RunResult {
+        let limit = Limit { resource: LimitResource::Unknown, evidence: Vec::new() };
+        RunResult {
+            schema: RESULT_SCHEMA,
+            judged_by: JUDGED_BY,
+            run: "run-1".to_owned(),
+            scenario: "web".to_owned(),
+            preset: None,
+            verdict: Verdict { status, reasons: reason.map(str::to_owned).into_iter().collect() },
+            answer: Answer {
+                backend: None,
+                holds: None,
+                undecided: None,
+                breaks: None,
+                confidence: None,
+                capacity: None,
+                more: None,
+                untried: None,
+                vcpus_per_thread: None,
+                limit,
+                none_because: None,
+            },
+            sentence: String::new(),
+            cost: None,
+            comparison: None,
+            function: None,
+            scaling: Vec::new(),
+            interference: None,
+            screening: Some(found(&["vm.swappiness"])),
+            points: Vec::new(),
+            idle_power_w: None,
+            provenance: Provenance {
+                left: left.iter().map(|what| left_over(what)).collect(),
+                ..Provenance::default()
+            },
+            missing: BTreeMap::new(),
+        }
+    }
+
+    fn left_over(what: &str) -> LeftOver {
+        LeftOver { what: what.to_owned(), remedy: "remove it".to_owned() }
+    }
+
+    fn nothing_changed() -> Done {
+        Done {
+            profile: "paid-here".to_owned(),
+            changed: Vec::new(),
+            as_wanted: 1,
+            skipped: Vec::new(),
+            left_out: Vec::new(),
+            immovable: Vec::new(),
+            changed_by_others: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_what_a_trusted_run_found_is_applied_and_all_of_it_is_written() {
+        use VerdictStatus::{CannotTell, NotTrusted, Trusted};
+        let beside = "it was measured beside other work on this host, as was asked";
+        let lost = "13 of 24 repeats were discarded: foreign load 30.0 % of the host";
+        let not_trusted =
+            format!("not applied, since the verdict of the run is `not trusted` ({lost}). `sudo ");
+        let cannot_tell =
+            format!("not applied, since the verdict of the run is `cannot tell` ({beside}). `sudo ");
+        for (result, wanted) in [
+            (result(Trusted, None, &[]), "applied; `tilemark host restore` undoes it"),
+            (result(Trusted, None, &["a mount"]), "not applied, since this host was not restored. `sudo "),
+            (result(NotTrusted, Some(lost), &[]), not_trusted.as_str()),
+            (result(CannotTell, Some(beside), &[]), cannot_tell.as_str()),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("paid.toml");
+            let asked = Cell::new(0);
+            let apply = |_: &str, _: &Consent| {
+                asked.set(asked.get() + 1);
+                Ok(nothing_changed())
+            };
+            let kept = keep(&result, &path, &apply).unwrap();
+            assert!(kept.said.contains(wanted) && kept.failed.is_none(), "{kept:?}");
+            let command = format!("`sudo tilemark host apply {} --yes` applies them", path.display());
+            assert!(kept.said.contains(&command), "{kept:?}");
+            assert_eq!(asked.get(), u32::from(wanted.starts_with("applied")), "{kept:?}");
+            let written = crate::host::profile::read(path.to_str().unwrap()).unwrap();
+            assert_eq!(written.settings[0].key, "vm.swappiness");
+            let is_doubted = result.verdict.status != Trusted;
+            assert_eq!(written.about.contains("Not certain: "), is_doubted, "{}", written.about);
+        }
     }
 }

@@ -7,6 +7,7 @@ use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::{Screened, ScreenedSetting};
 use tilemark_record::result::{
     ComparisonOutcome, FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome,
+    VoidedSides,
 };
 use tilemark_record::summary::RepeatSummary;
 
@@ -16,7 +17,7 @@ use super::pairing::Pairing;
 use super::repeat_figures::{p50, p99, throughput};
 use super::side_failures::{at_step, fails};
 use super::side_step::SideStep;
-use super::sides::failure_comparison;
+use super::sides::{VOIDED_P_MIN, failure_comparison, voided};
 use crate::compare::{
     BetterWhen, Change, LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Measure, Rank, SideComparison, SideVerdict,
     compare_sides,
@@ -26,6 +27,7 @@ use crate::figure::Missing;
 use crate::fisher::fisher_exact;
 use crate::holm::holm;
 use crate::screening::{Effects, PairOfRows, SCREENING_LEVEL, effects, smallest_effect_found};
+use crate::sentence::DISCARDED;
 
 /// What the design found, as the pipeline needs it to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,14 +97,19 @@ pub(crate) fn screening(
     let load = first.loads.iter().find(|load| load.name == headline)?;
     let measures = measures(load.demand.loop_kind());
     let by_design = by_design(plan, measured, &measures, headline, missing);
-    let alone = |key: &str| confirmed(plan, measured, &measures, headline, &Screened::Alone(key.to_owned()));
+    let confirmed = |step: &SideStep| compared(plan, step, &measures, headline);
     let settings = screening.settings.iter().zip(by_design).map(|(setting, screened)| {
-        let alone = alone(&setting.key);
-        let failures = match &alone {
+        let step = beside_nothing(measured, &Screened::Alone(setting.key.clone()));
+        let alone = step.as_ref().and_then(confirmed);
+        let lost = step.as_ref().and_then(unequal_discards);
+        let is_unfair = lost.is_some();
+        let mut failures = match &alone {
             Some(alone) => more_failures(alone),
             None => failures_by_design(&setting.key, screening.settings.len(), measured),
         };
+        failures.extend(lost);
         let outcome = match &alone {
+            _ if is_unfair => SettingOutcome::CannotTell,
             Some(alone) => outcome_alone(alone),
             None if failures.is_empty() => outcome_by_design(&screened),
             None => SettingOutcome::CannotTell,
@@ -119,7 +126,7 @@ pub(crate) fn screening(
         }
     });
     let settings = settings.collect();
-    let together = confirmed(plan, measured, &measures, headline, &Screened::Together);
+    let together = beside_nothing(measured, &Screened::Together).as_ref().and_then(confirmed);
     let together_of = plan.points.iter().find(|point| point.screened == Some(Screened::Together));
     Some(Screening {
         profile: screening.profile.clone(),
@@ -225,18 +232,16 @@ fn pairs(
     Ok(pairs)
 }
 
-/// A point that confirms, beside nothing set; `None` where it was not measured.
-fn confirmed(
-    plan: &Plan,
-    measured: &[MeasuredPoint],
-    measures: &[Screen],
-    headline: &str,
-    what: &Screened,
-) -> Option<SideComparison> {
+/// A point that confirms, beside nothing set; `None` where it is not there.
+fn beside_nothing<'m, 'a>(measured: &'m [MeasuredPoint<'a>], what: &Screened) -> Option<SideStep<'m, 'a>> {
     let of = |what: &Screened| {
         measured.iter().find(|point| point.counts && point.point.screened.as_ref() == Some(what))
     };
-    let step = SideStep { a: vec![of(&Screened::Nothing)?], b: vec![of(what)?] };
+    Some(SideStep { a: vec![of(&Screened::Nothing)?], b: vec![of(what)?] })
+}
+
+/// What was confirmed beside nothing set; `None` where no block has a repeat of both.
+fn compared(plan: &Plan, step: &SideStep, measures: &[Screen], headline: &str) -> Option<SideComparison> {
     let whole = step.blocks(Pairing::Blocks, |point| point.kept.clone());
     if whole.is_empty() {
         return None;
@@ -253,7 +258,21 @@ fn confirmed(
     };
     let measures: Vec<Measure> = measures.iter().map(measure).collect();
     let significance = plan.scenario.measure.significance.get();
-    Some(compare_sides(&at_step(&step, Pairing::Blocks), &measures, significance, plan.seed))
+    Some(compare_sides(&at_step(step, Pairing::Blocks), &measures, significance, plan.seed))
+}
+
+/// Where a setting alone lost another share of its repeats than nothing set, by more than chance: those that are left of one of both
+/// may be the lucky ones, and their figures say nothing of the setting.
+fn unequal_discards(step: &SideStep) -> Option<FailureComparison> {
+    let VoidedSides { a, of_a, b, of_b, p } = voided(step);
+    let share = |lost: u32, all: u32| f64::from(lost) / f64::from(all.max(1));
+    (p < VOIDED_P_MIN).then(|| FailureComparison {
+        name: DISCARDED.to_owned(),
+        a: share(a, of_a),
+        b: share(b, of_b),
+        p: Some(p),
+        outcome: ComparisonOutcome::CannotTell,
+    })
 }
 
 fn of_comparison(comparison: &SideComparison) -> Vec<MeasureEffect> {

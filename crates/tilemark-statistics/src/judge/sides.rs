@@ -32,7 +32,7 @@ use crate::sentence::{self, LostSide};
 pub(crate) const SIGNIFICANCE: f64 = 0.01;
 
 /// One side may lose more repeats than the other by chance in one comparison of so many (Fisher's exact test, two-sided).
-const VOIDED_P_MIN: f64 = 0.05;
+pub(super) const VOIDED_P_MIN: f64 = 0.05;
 
 /// Two sides compared, both as stored and as computed.
 pub(crate) struct JudgedSides {
@@ -222,7 +222,7 @@ fn why_not(arithmetic: &SideComparison) -> Option<String> {
     })
 }
 
-fn voided(step: &SideStep) -> VoidedSides {
+pub(super) fn voided(step: &SideStep) -> VoidedSides {
     let count = |side: &[&MeasuredPoint]| {
         let lost: usize = side.iter().map(|point| point.voided.len()).sum();
         let kept: usize = side.iter().map(|point| point.kept.len()).sum();

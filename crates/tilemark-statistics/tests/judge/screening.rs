@@ -174,6 +174,31 @@ fn what_pays_is_measured_alone_and_all_that_paid_together_and_the_sentence_names
     assert_eq!(found.left_out[0].key, "gone");
 }
 
+/// The repeats with it that are left may be the lucky ones.
+#[test]
+fn a_setting_under_which_more_repeats_are_discarded_than_by_chance_is_not_known_to_pay() {
+    let mut run = tried(&[("setting.2", 0.08)], 3);
+    assert_eq!(keys(&found(&run), SettingOutcome::Pays), ["setting.2"]);
+    for screened in [Screened::Nothing, Screened::Alone("setting.2".to_owned())] {
+        let point = run.plan.points.iter().find(|point| point.screened.as_ref() == Some(&screened)).unwrap();
+        let again = (13..=22).map(|block| quiet(point, block, block));
+        run.repeats.extend(again.map(|mut repeat| {
+            repeat.host.processor.other = if screened == Screened::Nothing { 0.0 } else { 0.3 };
+            repeat
+        }));
+    }
+    let judged = run.judged();
+    let found = judged.screening.unwrap();
+    let lost = &found.settings[2];
+    assert_eq!(lost.outcome, SettingOutcome::CannotTell, "{lost:?}");
+    let failure = &lost.failures[0];
+    assert_eq!((failure.name.as_str(), failure.a), ("repeats that were discarded", 0.0));
+    assert!((failure.b - 10.0 / 22.0).abs() < 1e-9 && failure.p.unwrap() < 0.01, "{failure:?}");
+    let wanted =
+        "setting.2 = 1 is undecided: 45 % of the repeats with it were discarded, 0 % of those without it.";
+    assert!(judged.sentence.contains(wanted), "{}", judged.sentence);
+}
+
 #[test]
 fn an_effect_that_is_not_there_alone_is_not_known() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
