@@ -130,13 +130,14 @@ pub struct Slowdown {
 /// A role that is beyond its gate beside another role, and not alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleFailure {
-    /// `errors`: requests failed. `achieved`: demand was not served. Else a failure of the guest or its service.
+    /// `errors`: requests failed. `achieved`: demand was not served, or no request was answered at all. Else a failure of the guest or its
+    /// service, of a guest without a load, or of the whole host, such as memory that ran out: both roles fail by the last two.
     pub measure: GateMeasure,
     /// The part that failed or was not served beside the other role, 0 to 1: of the requests, of the demand, or of the repeats.
     pub beside: f64,
     /// The same part alone.
     pub alone: f64,
-    /// What happened, where a guest or its service failed.
+    /// What happened, and in how many repeats, where something else than requests or demand is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

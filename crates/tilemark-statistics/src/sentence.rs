@@ -1,5 +1,7 @@
 //! The answer in one or two sentences that can be copied whole: the same on paper, in a browser and in a terminal.
 
+use std::collections::BTreeSet;
+
 use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
@@ -219,7 +221,9 @@ fn failing_roles(found: &Interference) -> Option<String> {
     let failing = || found.slowdowns.iter().filter_map(|one| Some((one, one.fails.as_ref()?)));
     let (worst, most) = failing().max_by(|one, other| one.1.beside.total_cmp(&other.1.beside))?;
     let first = format!("{} fails beside {}: {}.", worst.role, other_role(worst), fails(most));
-    Some(match failing().count() - 1 {
+    let pair = |one: &Slowdown| BTreeSet::from([one.role.clone(), one.beside.clone()]);
+    let pairs: BTreeSet<BTreeSet<String>> = failing().map(|(one, _)| pair(one)).collect();
+    Some(match pairs.len() - 1 {
         0 => first,
         1 => format!("{first} 1 more pair fails."),
         more => format!("{first} {more} more pairs fail."),
@@ -439,7 +443,7 @@ fn demand(plan: &Plan, point: &Point) -> Option<String> {
 }
 
 /// `the p99 of web in tile 5 was 81 ms [74, 90]`
-fn what_broke(broke: &Break) -> String {
+pub(crate) fn what_broke(broke: &Break) -> String {
     let who = broke.guest.as_deref().map_or_else(|| broke.load.clone(), guest);
     let percent = |value: f64| short(100.0 * value);
     if let Some(detail) = &broke.detail {

@@ -59,6 +59,27 @@ pub(crate) fn first(repeat: &RepeatSummary) -> Option<String> {
 /// which our own load was late count too: a guest that ended has ended.
 pub(crate) fn breaks(point: &Point, kept: &[&RepeatSummary], saturated: &[&RepeatSummary]) -> Vec<Break> {
     let repeats: Vec<Vec<Failure>> = kept.iter().chain(saturated).map(|repeat| of(repeat)).collect();
+    in_most_repeats_first(point, &repeats)
+}
+
+/// Those of the guests of one load; without a name, those of the whole host and of guests that have no load.
+pub(crate) fn breaks_of(point: &Point, kept: &[&RepeatSummary], load: &str) -> Vec<Break> {
+    let of_load = |repeat: &&RepeatSummary| -> Vec<Failure> {
+        let is_of_load = |failure: &Failure| load_of(point, failure.guest.as_deref()) == load;
+        of(repeat).into_iter().filter(is_of_load).collect()
+    };
+    let repeats: Vec<Vec<Failure>> = kept.iter().map(of_load).collect();
+    in_most_repeats_first(point, &repeats)
+}
+
+/// Whether a guest ended in a repeat that is not of this load.
+pub(crate) fn another_ended(point: &Point, repeat: &RepeatSummary, load: &str) -> bool {
+    repeat.incidents.iter().any(|incident| {
+        incident.kind == IncidentKind::GuestEnded && load_of(point, incident.guest.as_deref()) != load
+    })
+}
+
+fn in_most_repeats_first(point: &Point, repeats: &[Vec<Failure>]) -> Vec<Break> {
     let mut found: Vec<Break> = Vec::new();
     for failure in repeats.iter().flatten() {
         if found.iter().any(|known| known.measure == failure.measure) {
@@ -71,7 +92,7 @@ pub(crate) fn breaks(point: &Point, kept: &[&RepeatSummary], saturated: &[&Repea
             value: had as f64 / repeats.len() as f64,
             low: None,
             high: None,
-            load: load_of(point, failure.guest.as_deref()),
+            load: load_of(point, failure.guest.as_deref()).to_owned(),
             guest: failure.guest.clone(),
             second: None,
             detail: Some(format!("{} ({had} of {} repeats)", failure.what, repeats.len())),
@@ -82,8 +103,8 @@ pub(crate) fn breaks(point: &Point, kept: &[&RepeatSummary], saturated: &[&Repea
 }
 
 /// The load of a guest, or nothing where it has none or the whole host is meant.
-fn load_of(point: &Point, guest: Option<&str>) -> String {
+fn load_of<'p>(point: &'p Point, guest: Option<&str>) -> &'p str {
     let index = point.guests.iter().position(|other| Some(other.name.as_str()) == guest);
     let load = point.loads.iter().find(|load| Some(load.guest as usize) == index);
-    load.map(|load| load.name.clone()).unwrap_or_default()
+    load.map_or("", |load| load.name.as_str())
 }

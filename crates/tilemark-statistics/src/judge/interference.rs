@@ -2,27 +2,27 @@
 
 pub(crate) mod certain;
 mod confirm;
+mod failing;
 
 use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{
-    Break, GateMeasure, Interference, RoleFailure, Slowdown, Verdict, VerdictStatus,
-};
-use tilemark_record::summary::{LoadFigures, RepeatSummary};
+use tilemark_record::result::{GateMeasure, Interference, RoleFailure, Slowdown, Verdict, VerdictStatus};
+use tilemark_record::summary::RepeatSummary;
+use tilemark_units::counted;
 
 use super::blocks::{blocks_and_pairs, figures};
-use super::gate::{achieved_fraction, error_fraction, not_served};
+use super::failures::another_ended;
 use super::measured::MeasuredPoint;
 use super::notes::Notes;
 use crate::figure::{Figure, INTERVAL_REPEATS_MIN, Missing};
 use crate::holm::holm;
-use crate::moments::mean;
 use crate::ratio::ratio;
 use crate::sentence;
 use certain::{LogTimes, Looks, Times};
 pub use confirm::{SlowPair, pairs_to_confirm};
+use failing::shared_failures;
 
 /// The slowdowns of every loaded role beside every role; `None` where roles were not measured alone and together.
 pub(crate) fn interference(
@@ -43,7 +43,7 @@ pub(crate) fn interference(
         for (role, beside) in sides {
             let Some((load, loop_kind)) = load_of(plan, pair.point, role) else { continue };
             let alone = alone(measured, pair, role);
-            let side = alone.map(|alone| Side { alone, pair, load, loop_kind });
+            let side = alone.map(|alone| Side { alone, pair, other: beside, load, loop_kind });
             let fails = side.as_ref().ok().and_then(Side::fails);
             let mut notes = Notes { name: format!("interference.{role}"), missing: &mut *missing };
             let slowdown = side.clone().and_then(|side| side.slowdown(fails.as_ref(), plan.seed));
@@ -127,30 +127,16 @@ fn decide(slowdowns: &mut [Slowdown], tested: Vec<Option<(usize, Times)>>, looks
 struct Side<'m, 'a> {
     alone: &'m MeasuredPoint<'a>,
     pair: &'m MeasuredPoint<'a>,
+    other: &'m str,
     load: &'m str,
     loop_kind: LoopKind,
 }
 
-impl Side<'_, '_> {
-    /// What the role fails at beside the other, and not alone: a failure of its guest, else errors or demand that was not served.
-    fn fails(&self) -> Option<RoleFailure> {
-        let broke = broke(self.pair, self.load)?;
-        let is_unserved = |broke: &Break| broke.measure == GateMeasure::Achieved;
-        // Errors are new where demand was not served alone, but no request failed.
-        if self::broke(self.alone, self.load).is_some_and(|alone| !is_unserved(&alone) || is_unserved(&broke))
-        {
-            return None;
-        }
-        let alone = self.alone.load(self.load);
-        let part_alone = |part: fn(&LoadFigures) -> Option<f64>| {
-            mean(&alone.iter().filter_map(|load| part(load)).collect::<Vec<f64>>())
-        };
-        let (beside, alone) = match broke.measure {
-            GateMeasure::Errors => (broke.value, part_alone(error_fraction).unwrap_or(0.0)),
-            GateMeasure::Achieved => (1.0 - broke.value, 1.0 - part_alone(achieved_fraction).unwrap_or(1.0)),
-            _ => (broke.value, 0.0),
-        };
-        Some(RoleFailure { measure: broke.measure, beside, alone, detail: broke.detail })
+impl<'a> Side<'_, 'a> {
+    /// The repeats in which the other one was there to the end: beside a guest that ended the role is as good as alone.
+    fn beside(&self) -> Vec<&'a RepeatSummary> {
+        let kept = self.pair.kept.iter().copied();
+        kept.filter(|repeat| !another_ended(self.pair.point, repeat, self.load)).collect()
     }
 
     /// The ratio of its times. Requests that fail may end early or late: a mean over them is the time of nothing.
@@ -158,16 +144,25 @@ impl Side<'_, '_> {
         if let Some(fails) = fails {
             return Err(Missing::because(format!("{}: times are not compared", sentence::fails(fails))));
         }
-        if broke(self.alone, self.load).is_some_and(|broke| broke.measure != GateMeasure::Achieved) {
+        if self.broke_alone().is_some_and(|broke| broke.measure != GateMeasure::Achieved) {
             return Err(Missing::because("its requests failed alone too: times are not compared"));
         }
-        slowdown(self.alone, self.pair, self.load, self.loop_kind, seed)
+        if let Some(broke) = shared_failures(self.alone).first() {
+            let what = sentence::what_broke(broke);
+            return Err(Missing::because(format!("{what}, where it was alone: times are not compared")));
+        }
+        let (beside, kept) = (self.beside(), self.pair.kept.len());
+        if beside.is_empty() && kept > 0 {
+            let repeats = counted(kept as u64, "repeat");
+            return Err(Missing::because(format!("{} ended in {kept} of {repeats}", self.other)));
+        }
+        slowdown(&self.alone.kept, &beside, self.load, self.loop_kind, seed)
     }
 
     /// What the ratio is tested by, with the point at which the role is alone.
     fn times(&self) -> (usize, Times) {
         // Each repeat beside the other has the block of the one alone that it is compared with.
-        let pairs = blocks_and_pairs(&self.alone.kept, &self.pair.kept);
+        let pairs = blocks_and_pairs(&self.alone.kept, &self.beside());
         let beside = pairs.iter().flat_map(|pair| pair.b.iter().map(|repeat| (pair.a[0].block, *repeat)));
         let alone = self.alone.kept.iter().map(|repeat| (repeat.block, *repeat));
         (self.alone.point.index, Times { alone: self.log_times(alone), beside: self.log_times(beside) })
@@ -181,12 +176,6 @@ impl Side<'_, '_> {
         };
         repeats.filter_map(log).collect()
     }
-}
-
-/// How a load is beyond its gate, other than by its latency.
-fn broke(point: &MeasuredPoint, load: &str) -> Option<Break> {
-    let failure = point.gate.breaks().iter().find(|broke| broke.measure.is_failure() && broke.load == load);
-    failure.cloned().or_else(|| not_served(point.point, &point.kept, load))
 }
 
 /// The point at which the role is measured alone, under the same conditions as the pair.
@@ -212,13 +201,13 @@ fn load_of<'p>(plan: &'p Plan, point: &Point, role: &str) -> Option<(&'p str, Lo
 
 /// How many times as long a request takes in the company of others, block by block, then in pairs of what is left.
 pub(crate) fn slowdown(
-    alone: &MeasuredPoint,
-    company: &MeasuredPoint,
+    alone: &[&RepeatSummary],
+    company: &[&RepeatSummary],
     load: &str,
     loop_kind: LoopKind,
     seed: u64,
 ) -> Result<Figure, Missing> {
-    let blocks = blocks_and_pairs(&alone.kept, &company.kept);
+    let blocks = blocks_and_pairs(alone, company);
     let blocks = figures(&blocks, &|repeat| time_of_request(repeat, load, loop_kind))?;
     ratio(&blocks, seed)
 }

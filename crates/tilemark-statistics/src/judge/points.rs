@@ -262,7 +262,7 @@ fn slowdown_vs_one_tile(
     let is_compared = measured.counts && measured.point.tiles > 1 && measured.point.together.is_none();
     let one = one_tile(measured, all).filter(|_| is_compared)?;
     let planned = measured.point.loads.iter().find(|load| load.name == name)?;
-    Some(slowdown(one, measured, name, planned.demand.loop_kind(), seed))
+    Some(slowdown(&one.kept, &measured.kept, name, planned.demand.loop_kind(), seed))
 }
 
 fn vs_one_tile(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::Point;
+use tilemark_plan::{plan::Point, scenario::LoopKind};
 use tilemark_record::{
     clients::ClientFigures,
     summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary},
@@ -98,7 +98,7 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
         point.loads.iter().map(|load| load.name.as_str()).filter(|name| !planned(name)).collect();
     lacking.dedup();
     reasons.extend(lacking.into_iter().map(|name| format!("load {name} gave no figures")));
-    let silent = repeat.loads.iter().filter(|load| load.offered == 0);
+    let silent = repeat.loads.iter().filter(|load| load.offered == 0 && !may_starve(point, load));
     reasons.extend(silent.map(|load| format!("load {} asked nothing", load.name)));
     reasons.extend(by_host(&repeat.host));
     reasons.extend(repeat.clients.iter().flat_map(by_client));
@@ -109,6 +109,12 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
         None => incident.what.clone(),
     }));
     reasons
+}
+
+/// Whether a load that asked nothing may have been kept from it by the role beside it: a closed loop sends its next request when it is
+/// answered.
+fn may_starve(point: &Point, load: &LoadFigures) -> bool {
+    load.loop_kind == LoopKind::Closed && point.together.as_ref().is_some_and(|of| of.second.is_some())
 }
 
 fn by_host(host: &HostFigures) -> Vec<String> {

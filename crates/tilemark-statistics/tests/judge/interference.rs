@@ -6,9 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 use std::collections::BTreeSet;
 use tilemark_plan::{plan::Backend, scenario::LoopKind};
-use tilemark_record::result::{GateMeasure, Interference, VerdictStatus};
+use tilemark_record::result::{GateMeasure, Interference, LatencyMs, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
-use tilemark_statistics::judge::pairs_to_confirm;
+use tilemark_statistics::judge::{Judgement, pairs_to_confirm};
 
 /// A web guest under a rate, two guests that work flat out, and one that idles.
 const TILE: &str = r#"
@@ -462,6 +462,84 @@ fn a_guest_that_ends_beside_another_role_is_named() {
     let sentence = web_ends_beside(planted(1.0, 0.01, 1), "hog", 2).judged().sentence;
     let wanted = "web fails beside hog: it ended (1 of 3 repeats), and not alone. ";
     assert!(sentence.starts_with(wanted), "{sentence}");
+}
+
+/// The hog had the host for itself in what was left of such a repeat.
+#[test]
+fn a_repeat_beside_a_guest_that_ended_does_not_count_for_the_one_that_is_left() {
+    let beside_web = |judged: &Judgement| {
+        let found = judged.interference.clone().unwrap();
+        found.slowdowns.into_iter().find(|one| one.role == "hog" && one.beside == "web").unwrap()
+    };
+    let once = web_ends_beside(planted(1.0, 0.01, 1), "hog", 2).judged();
+    let left = beside_web(&once).slowdown.unwrap();
+    assert_eq!((left.n_repeats, left.low), (2, None), "block 2 is left out");
+    let ended = (1..=3).fold(planted(1.0, 0.01, 1), |run, block| web_ends_beside(run, "hog", block)).judged();
+    let none = beside_web(&ended);
+    assert_eq!((none.slowdown, none.fails), (None, None));
+    assert_eq!(ended.missing["interference.hog.web"], "web ended in 3 of 3 repeats");
+    assert_eq!(ended.verdict.status, VerdictStatus::CannotTell);
+    let doubt = "Cannot tell: the slowdown of hog beside web is not known: web ended in 3 of 3 repeats.";
+    assert!(ended.sentence.ends_with(doubt), "{}", ended.sentence);
+}
+
+/// Changes the repeats of a pair of roles in these blocks.
+fn in_pair(mut run: Run, pair: &str, blocks: &[u32], change: impl Fn(&mut RepeatSummary)) -> Run {
+    let point = run.plan.points.iter().position(|point| point.vary["roles"] == pair).unwrap();
+    let of_pair = run.repeats.iter_mut().filter(|repeat| repeat.point == point);
+    of_pair.filter(|repeat| blocks.contains(&repeat.block)).for_each(change);
+    run
+}
+
+#[test]
+fn a_guest_without_a_load_that_ends_and_a_host_that_swaps_fail_both_roles_of_a_pair() {
+    let idle_ends = |repeat: &mut RepeatSummary| {
+        let (kind, what) = (IncidentKind::GuestEnded, "it ended".to_owned());
+        repeat.incidents.push(Incident { kind, what, guest: Some("tile-001-idle".to_owned()) });
+    };
+    let judged = in_pair(planted(1.0, 0.01, 1), "web + idle", &[1, 2, 3], idle_ends).judged();
+    let wanted =
+        "web fails beside idle: idle in tile 1: it ended (3 of 3 repeats), and not alone. No other pair ";
+    assert!(judged.sentence.starts_with(wanted), "{}", judged.sentence);
+
+    let swaps = |repeat: &mut RepeatSummary| repeat.host.swapped_pages = Some(500_000);
+    let judged = in_pair(planted(1.0, 0.01, 1), "web + files", &[2], swaps).judged();
+    let wanted = "web fails beside files: the host swapped 500000 pages (1 of 3 repeats), and not alone. No other pair ";
+    let either = [wanted.to_owned(), wanted.replacen("web fails beside files", "files fails beside web", 1)];
+    assert!(either.iter().any(|wanted| judged.sentence.starts_with(wanted)), "{}", judged.sentence);
+    let failing = judged.interference.unwrap().slowdowns.into_iter().filter(|one| one.fails.is_some());
+    let failing: Vec<(String, Option<f64>)> =
+        failing.map(|one| (one.role, one.slowdown.map(|figure| figure.value))).collect();
+    assert_eq!(failing, [("web".to_owned(), None), ("files".to_owned(), None)]);
+
+    let alone_too = in_pair(planted(1.0, 0.01, 1), "web alone", &[1], swaps);
+    let judged = in_pair(alone_too, "web + files", &[2], swaps).judged();
+    let found = judged.interference.unwrap().slowdowns;
+    let fail = |role: &str| found.iter().any(|one| one.role == role && one.fails.is_some());
+    assert!(fail("files") && !fail("web"), "the host swapped beside web alone too: {found:?}");
+    let reason = "the host swapped 500000 pages (1 of 3 repeats), where it was alone: times are not compared";
+    assert_eq!(judged.missing["interference.web.files"], reason);
+}
+
+#[test]
+fn a_closed_loop_without_an_answer_or_an_error_is_named() {
+    let starved = |repeat: &mut RepeatSummary| {
+        for load in repeat.loads.iter_mut().filter(|load| load.name == "files") {
+            // A closed loop sends its next request when it is answered.
+            (load.offered, load.completed, load.latency_ms) = (0, 0, LatencyMs::default());
+            for guest in &mut load.guests {
+                (guest.offered, guest.completed, guest.latency_ms) = (0, 0, LatencyMs::default());
+            }
+        }
+    };
+    for (blocks, had) in [(&[1, 2, 3][..], "3 of 3"), (&[2][..], "1 of 3")] {
+        let judged = in_pair(planted(1.0, 0.01, 1), "files + hog", blocks, starved).judged();
+        let wanted = format!(
+            "files fails beside hog: no request was answered in time ({had} repeats), and not alone. "
+        );
+        assert!(judged.sentence.starts_with(&wanted), "{}", judged.sentence);
+        assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict);
+    }
 }
 
 #[test]

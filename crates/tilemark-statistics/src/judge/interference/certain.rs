@@ -38,10 +38,11 @@ pub(crate) enum Looks {
 }
 
 impl Times {
-    /// Of each pair of repeats, in the order of blocks: the logarithm of how many times as long a request took.
-    fn logs_of_slowdowns(&self) -> Vec<f64> {
-        let pairs = self.beside.iter().filter_map(|(block, log)| Some(log - self.alone.get(block)?));
-        pairs.collect()
+    /// Of each pair of repeats, in the order of blocks: the logarithm of how many times as long a request took. Of the first so many
+    /// blocks of the role alone: a repeat beside the other that does not count leaves its place to no later one.
+    fn logs_of_slowdowns(&self, blocks: usize) -> Vec<f64> {
+        let alone = self.alone.iter().take(blocks);
+        alone.filter_map(|(block, log)| Some(self.beside.get(block)? - log)).collect()
     }
 }
 
@@ -52,17 +53,19 @@ pub(crate) fn p_of_role(ratios: &[Times], looks: Looks) -> Vec<f64> {
             std::iter::once(&first.alone).chain(ratios.iter().map(|ratio| &ratio.beside)).collect();
         scatter(&all)
     });
-    ratios.iter().map(|ratio| p_of_looks(&ratio.logs_of_slowdowns(), shared, looks)).collect()
+    ratios.iter().map(|ratio| p_of_looks(ratio, shared, looks)).collect()
 }
 
 /// The smaller p of two looks, each divided by its part of the level (Bonferroni with weights, Holm 1979). So it does not matter by what
 /// the ratios that are looked at again were chosen: the chance of a false alarm is at most the sum of both parts.
-fn p_of_looks(logs: &[f64], shared: Option<Scatter>, looks: Looks) -> f64 {
-    let Looks::After(planned) = looks else { return p_of_ratio(logs, shared) };
-    let first = p_of_ratio(&logs[..planned.min(logs.len())], shared) / FIRST_LOOK;
+fn p_of_looks(ratio: &Times, shared: Option<Scatter>, looks: Looks) -> f64 {
+    let all = ratio.logs_of_slowdowns(usize::MAX);
+    let Looks::After(planned) = looks else { return p_of_ratio(&all, shared) };
+    let planned = ratio.logs_of_slowdowns(planned);
+    let first = p_of_ratio(&planned, shared) / FIRST_LOOK;
     // So many pairs have degrees of freedom enough of their own.
-    let all = if logs.len() > planned { p_of_ratio(logs, None) / (1.0 - FIRST_LOOK) } else { 1.0 };
-    first.min(all).min(1.0)
+    let second = if all.len() > planned.len() { p_of_ratio(&all, None) / (1.0 - FIRST_LOOK) } else { 1.0 };
+    first.min(second).min(1.0)
 }
 
 /// Whether a slowdown is certain, by Holm's p and the lower end of its 95 % interval.
@@ -198,5 +201,15 @@ mod tests {
         let of_first = p_of_role(&[first], Looks::Once)[0];
         assert_eq!(p_of_role(&[fades], Looks::After(3))[0], of_first / 0.25, "the first one has it");
         assert_eq!(p(1, Looks::After(3)), 1.0);
+        let mut lacks = Times { alone: times(&[0.0; 6]), beside: times(&beside) };
+        lacks.beside.remove(&2);
+        let planned = Times { alone: times(&[0.0; 3]), beside: [(1, beside[0]), (3, beside[2])].into() };
+        let first = p_of_role(&[planned], Looks::Once)[0] / 0.25;
+        let second = p_of_role(std::slice::from_ref(&lacks), Looks::Once)[0] / 0.75;
+        assert_eq!(
+            p_of_role(&[lacks], Looks::After(3))[0],
+            first.min(second),
+            "two planned pairs, not a later one"
+        );
     }
 }
