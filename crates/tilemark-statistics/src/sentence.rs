@@ -219,7 +219,11 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
 /// `web fails beside db: 40 % of its requests failed, 0 % alone. 2 more pairs fail.` Nothing where none does.
 fn failing_roles(found: &Interference) -> Option<String> {
     let failing = || found.slowdowns.iter().filter_map(|one| Some((one, one.fails.as_ref()?)));
-    let (worst, most) = failing().max_by(|one, other| one.1.beside.total_cmp(&other.1.beside))?;
+    // A part of the repeats is not to be compared with a part of the requests: a guest that ended once is worse than requests that failed.
+    let (worst, most) = failing().max_by(|(_, one), (_, other)| {
+        let is_of_repeats = |of: &RoleFailure| of.detail.is_some();
+        is_of_repeats(one).cmp(&is_of_repeats(other)).then(one.beside.total_cmp(&other.beside))
+    })?;
     let first = format!("{} fails beside {}: {}.", worst.role, other_role(worst), fails(most));
     let pair = |one: &Slowdown| BTreeSet::from([one.role.clone(), one.beside.clone()]);
     let pairs: BTreeSet<BTreeSet<String>> = failing().map(|(one, _)| pair(one)).collect();

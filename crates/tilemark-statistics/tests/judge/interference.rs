@@ -543,6 +543,14 @@ fn a_closed_loop_without_an_answer_or_an_error_is_named() {
 }
 
 #[test]
+fn a_guest_that_ended_is_named_before_requests_that_failed() {
+    let run = refused(planted(1.0, 0.01, 1), |beside| beside == Some("files"));
+    let sentence = web_ends_beside(run, "hog", 2).judged().sentence;
+    let wanted = "web fails beside hog: it ended (1 of 3 repeats), and not alone. 1 more pair fails. ";
+    assert!(sentence.starts_with(wanted), "a repeat of three comes before 40 % of the requests: {sentence}");
+}
+
+#[test]
 fn the_sentence_names_the_worst_pair_and_the_verdict_is_of_all_points() {
     let run = planted(1.5, 0.01, 3);
     let judged = run.judged();
