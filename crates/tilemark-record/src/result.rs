@@ -266,6 +266,18 @@ pub struct Verdict {
     pub reasons: Vec<String>,
 }
 
+impl Verdict {
+    /// With further reasons, where there are some, of which each makes it "cannot tell" at best.
+    #[must_use]
+    pub fn doubted(mut self, reasons: &[String]) -> Self {
+        if self.status == VerdictStatus::Trusted && !reasons.is_empty() {
+            self.status = VerdictStatus::CannotTell;
+        }
+        self.reasons.extend_from_slice(reasons);
+        self
+    }
+}
+
 /// A verdict in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

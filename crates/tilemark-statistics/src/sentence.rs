@@ -19,7 +19,8 @@ pub(crate) const DISCARDED: &str = "repeats that were discarded";
 /// How many the host carries: a range where the repeats allow no single count, each figure with its interval.
 pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict) -> String {
     if let Some(reason) = &answer.none_because {
-        return format!("No answer: {reason}.");
+        let further = verdict.reasons.iter().find(|further| *further != reason);
+        return with_doubt(format!("No answer: {reason}."), further.map(|reason| doubted(verdict, reason)));
     }
     let mut sentences = Vec::new();
     sentences.extend(answer.holds.map(|tiles| carries(plan, answer, points, verdict, tiles)));
@@ -525,10 +526,19 @@ fn untried(plan: &Plan, answer: &Answer) -> Option<String> {
 
 fn doubt(verdict: &Verdict) -> Option<String> {
     let first = verdict.reasons.first()?;
-    match verdict.status {
-        VerdictStatus::Trusted => None,
-        VerdictStatus::NotTrusted => Some(format!("Not trusted: {first}.")),
-        VerdictStatus::CannotTell => Some(format!("Cannot tell: {first}.")),
+    (verdict.status != VerdictStatus::Trusted).then(|| doubted(verdict, first))
+}
+
+/// A reason of a verdict that is not trusted.
+fn doubted(verdict: &Verdict, reason: &str) -> String {
+    let word = if verdict.status == VerdictStatus::NotTrusted { "Not trusted" } else { "Cannot tell" };
+    format!("{word}: {reason}.")
+}
+
+fn with_doubt(text: String, doubt: Option<String>) -> String {
+    match doubt {
+        Some(doubt) => format!("{text} {doubt}"),
+        None => text,
     }
 }
 
@@ -602,6 +612,20 @@ pub fn sides(
         ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not), lost),
     };
     format!("{text} {}", cause(&comparison.differences))
+}
+
+/// How the two sides of a run differ, with the doubt of the run. `of_sides`: how many of the verdict's reasons come from the comparison,
+/// which has them in its own words where it cannot tell.
+pub(crate) fn comparison(comparison: &Comparison, verdict: &Verdict, of_sides: usize) -> String {
+    let text = comparison.sentence.clone();
+    let are_named = comparison.outcome == ComparisonOutcome::CannotTell
+        && (verdict.status != VerdictStatus::NotTrusted || text.contains("discarded"));
+    let doubt = if are_named {
+        verdict.reasons.get(of_sides).map(|reason| format!("Cannot tell: {reason}."))
+    } else {
+        doubt(verdict)
+    };
+    with_doubt(text, doubt)
 }
 
 /// The open measure in which B may be worse by the most margins.

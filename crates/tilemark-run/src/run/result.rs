@@ -12,10 +12,11 @@ use std::{
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory,
-    result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult, VerdictStatus},
+    result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
     summary::RepeatSummary,
 };
 use tilemark_report::Report;
+use tilemark_statistics::judge::judge_run;
 use tilemark_sys::files::{Distrust, OPEN_FOLDER, Place, distrust};
 
 /// Judges what is in a record, writes result and report, and closes it.
@@ -49,14 +50,7 @@ fn result(
     provenance: Provenance,
     done: &RunDone,
 ) -> RunResult {
-    let judged = tilemark_statistics::judge::judge(plan, repeats);
-    let mut verdict = judged.verdict;
-    if !done.reasons.is_empty() {
-        if verdict.status == VerdictStatus::Trusted {
-            verdict.status = VerdictStatus::CannotTell;
-        }
-        verdict.reasons.extend(done.reasons.iter().cloned());
-    }
+    let judged = judge_run(plan, repeats, &done.reasons);
     let mut cost = judged.cost;
     if let Some(cost) = &mut cost {
         cost.unequal.extend(done.unequal.iter().cloned());
@@ -67,7 +61,7 @@ fn result(
         run: id.to_owned(),
         scenario: plan.scenario.name.clone(),
         preset: plan.preset.clone(),
-        verdict,
+        verdict: judged.verdict,
         answer: judged.answer,
         sentence: judged.sentence,
         cost,

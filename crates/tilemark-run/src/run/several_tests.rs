@@ -237,6 +237,15 @@ fn cases(xml: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
+fn a_record_has_the_doubt_of_its_run_in_its_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = Made { is_doubted: true, ..day(1) }.write(folder.path()).result().unwrap();
+    assert_eq!(result.verdict.status, VerdictStatus::CannotTell);
+    assert!(result.sentence.ends_with(" Cannot tell: another run was beside it."), "{}", result.sentence);
+    assert!(!result.sentence.contains("the most tried"), "{}", result.sentence);
+}
+
+#[test]
 fn any_number_of_records_are_a_table_with_dates_hosts_and_capacities_first() {
     let folder = tempfile::tempdir().unwrap();
     let sides = [

@@ -1,6 +1,6 @@
 //! What the user's own hooks cost and which of them failed. They discard no repeat: the user wanted them, and would get them again.
 
-use tilemark_record::result::{Verdict, VerdictStatus};
+use tilemark_record::result::Verdict;
 use tilemark_record::summary::RepeatSummary;
 
 /// Processor time of hooks from which on figures are those of a host that is profiled, as a part of the host: a fifth of what foreign
@@ -17,19 +17,15 @@ fn percent(fraction: f64) -> String {
 }
 
 /// The verdict, at best "cannot tell" where hooks took processors from guests and load.
-pub(crate) fn doubt(mut verdict: Verdict, repeats: &[RepeatSummary]) -> Verdict {
+pub(crate) fn doubt(verdict: Verdict, repeats: &[RepeatSummary]) -> Verdict {
     let used = most(repeats);
     if used <= HOOKS_FRACTION_MAX {
         return verdict;
     }
-    if verdict.status == VerdictStatus::Trusted {
-        verdict.status = VerdictStatus::CannotTell;
-    }
-    verdict.reasons.push(format!(
+    verdict.doubted(&[format!(
         "hooks used up to {} of the host while it was measured: without them the figures may differ",
         percent(used)
-    ));
-    verdict
+    )])
 }
 
 /// What hooks used at a point, and each that failed. Nothing where none ran.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{GateMeasure, Interference, RoleFailure, Slowdown, Verdict, VerdictStatus};
+use tilemark_record::result::{GateMeasure, Interference, RoleFailure, Slowdown, Verdict};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
@@ -66,7 +66,7 @@ pub(crate) fn interference(
 /// The verdict, at best "cannot tell" where a slowdown is not known, or has too few pairs of repeats for an interval. That a role fails
 /// beside another is known.
 pub(crate) fn doubt(
-    mut verdict: Verdict,
+    verdict: Verdict,
     found: Option<&Interference>,
     missing: &BTreeMap<String, String>,
 ) -> Verdict {
@@ -89,12 +89,7 @@ pub(crate) fn doubt(
     let wide = lacking(has_no_interval).map(|(_, slowdown)| {
         format!("{slowdown} has no interval: an interval needs {INTERVAL_REPEATS_MIN} pairs of repeats")
     });
-    let reasons = unknown.into_iter().chain(wide).collect::<Vec<String>>();
-    if !reasons.is_empty() && verdict.status == VerdictStatus::Trusted {
-        verdict.status = VerdictStatus::CannotTell;
-    }
-    verdict.reasons.extend(reasons);
-    verdict
+    verdict.doubted(&unknown.into_iter().chain(wide).collect::<Vec<String>>())
 }
 
 /// Every point of roles has as many planned repeats.

@@ -111,9 +111,15 @@ impl Judgement {
     }
 }
 
-/// Judges a run. `plan.points` holds every point, also those that a search added; repeats may come in any
+/// Judges repeats by themselves. `plan.points` holds every point, also those that a search added; repeats may come in any
 /// order.
 pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
+    judge_run(plan, repeats, &[])
+}
+
+/// Judges a run that is in doubt for reasons which its repeats do not show, such as other work beside it that was asked for: its verdict
+/// is at best "cannot tell", and the sentence carries that.
+pub fn judge_run(plan: &Plan, repeats: &[RepeatSummary], reasons: &[String]) -> Judgement {
     let measured: Vec<MeasuredPoint> =
         plan.points.iter().map(|point| MeasuredPoint::on(plan, point, repeats)).collect();
     let mut missing = BTreeMap::new();
@@ -134,21 +140,24 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         Some(screening) => verdict::of_screening(&measured, screening),
         None => verdict::verdict(&measured, &answer, ladder.survey(), sides.as_ref()),
     };
+    let of_sides = verdict.reasons.len();
     let verdict = interference::doubt(hooks::doubt(verdict, repeats), interference.as_ref(), &missing);
     answer.more = more::more(plan, &measured, ladder.survey(), &answer, &verdict);
+    let verdict = verdict.doubted(reasons);
+    let of_answer = || sentence::answer(plan, &answer, &points, &verdict);
     let sentence = match (&sides, &interference) {
         _ if screening.is_some() => {
             screening.as_ref().map(|found| sentence::screening(found, &verdict)).unwrap_or_default()
         }
-        (Some(sides), _) => sides.comparison.sentence.clone(),
+        (Some(sides), _) => sentence::comparison(&sides.comparison, &verdict, of_sides),
         (None, Some(interference)) => sentence::interference(interference, &verdict),
         (None, None) if plan.points.iter().all(|point| point.loads.is_empty()) => {
-            sentence::density(plan, &points, &verdict)
-                .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict))
+            sentence::density(plan, &points, &verdict).unwrap_or_else(of_answer)
         }
-        (None, None) if ladder.survey().is_none() => sentence::messages(plan, &points, &answer, &verdict)
-            .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
-        (None, None) => sentence::answer(plan, &answer, &points, &verdict),
+        (None, None) if ladder.survey().is_none() => {
+            sentence::messages(plan, &points, &answer, &verdict).unwrap_or_else(of_answer)
+        }
+        (None, None) => of_answer(),
     };
     let function = function::function(&measured);
     let sentence = match function.as_ref().map(sentence::function) {

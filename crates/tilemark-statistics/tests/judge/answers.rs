@@ -3,17 +3,18 @@
 use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
-    Hardware, MemoryEnd, Search,
+    Hardware, MemoryEnd, Search, SideName,
 };
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, PointResult, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
-use tilemark_statistics::judge::{Judgement, Known};
+use tilemark_statistics::judge::{Judgement, Known, judge_run};
 use tilemark_statistics::sentence::density;
 
 use tilemark_units::Bytes;
 
-use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
+use crate::interference::tile_of;
+use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, of_scenario_on, roles, sides, slow};
 
 /// The guests' processors are used up.
 fn processors_full(repeat: &mut RepeatSummary) {
@@ -70,6 +71,33 @@ fn an_answer_is_a_lower_bound_where_nothing_broke() {
         "This host carries at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per hardware thread, 200 requests/s each. \
          Their p99 was 20 ms [20, 20], within the limit of 50 ms in 5 of 5 repeats."
     );
+}
+
+/// It ended early, or was measured beside other work that was asked for: its repeats do not show that.
+#[test]
+fn a_doubt_of_the_run_itself_is_in_every_sentence_once() {
+    let reason = "it ended before its plan was done: tile-003-web did not get ready";
+    let doubt = format!(" Cannot tell: {reason}.");
+    let (a, b) = ([("qemu.machine", "pc")], [("qemu.machine", "q35")]);
+    let better = sides(CLOSED, 12, &a, &b).on(SideName::B, |repeat| repeat.loads[0].seconds /= 1.2);
+    let few = sides(CLOSED, 1, &a, &b);
+    let emulated = of_scenario_on(SCENARIO, &[Emulated], &[1]);
+    for (run, begins) in [
+        (ladder(&[Kvm], &[1, 2, 8]), "This host carries at least 8 tiles: 16 guests, "),
+        (better, "B is better than A in disk throughput"),
+        (few, "No answer: "),
+        (emulated, "Emulated guests work: "),
+        (roles(&tile_of(2), Native), "No pair of roles is known to slow each other down"),
+    ] {
+        let quiet = run.judged();
+        assert!(!quiet.sentence.contains("Cannot tell: "), "{}", quiet.sentence);
+        let judged = judge_run(&run.plan, &run.repeats, &[reason.to_owned()]);
+        let sentence = &judged.sentence;
+        assert!(sentence.starts_with(begins) && !sentence.contains("the most tried"), "{sentence}");
+        assert!(sentence.ends_with(&doubt) && sentence.matches(reason).count() == 1, "{sentence}");
+        assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+        assert_eq!(judged.verdict.reasons.last().map(String::as_str), Some(reason));
+    }
 }
 
 #[test]
