@@ -97,6 +97,14 @@ impl<'a> MeasuredPoint<'a> {
         !(self.kept.is_empty() && self.voided.is_empty())
     }
 
+    /// How many repeats were discarded after as many as were planned counted: of a pair of roles, or of a role alone, those are of the blocks
+    /// that confirm what looked slow.
+    pub(crate) fn discarded_further(&self) -> usize {
+        let planned = (self.point.measure.repeats as usize).checked_sub(1);
+        let last = planned.and_then(|place| self.kept.get(place)).filter(|_| self.point.together.is_some());
+        last.map_or(0, |last| self.voided.iter().filter(|voided| voided.repeat > last.repeat).count())
+    }
+
     /// Every load by name, in the plan's order, once.
     pub(crate) fn load_names(&self) -> Vec<&'a str> {
         load_names(self.point)

@@ -104,6 +104,7 @@ pub(crate) fn point_result(
             .chain(memory_note(&measured.kept))
             .chain(placement::notes(&measured.kept))
             .chain(kernel_notes(measured))
+            .chain(further_note(measured))
             .collect(),
         // All points are compared together, when all are known.
         clients: None,
@@ -317,6 +318,16 @@ fn kernel_notes(measured: &MeasuredPoint) -> Vec<String> {
         format!("while repeat {} was measured the host's kernel reported: {errors}", repeat.repeat)
     };
     reporting.iter().map(note).collect()
+}
+
+/// Repeats of further blocks that were discarded: the planned ones count all the same.
+fn further_note(measured: &MeasuredPoint) -> Option<String> {
+    let discarded = measured.discarded_further();
+    let first = &measured.voided[measured.voided.len() - discarded..].first()?.reason;
+    let (repeats, were) = (counted(discarded as u64, "repeat"), if discarded == 1 { "was" } else { "were" });
+    Some(format!(
+        "{repeats} of the blocks that confirm what looked slow {were} discarded, the first because: {first}"
+    ))
 }
 
 /// Each percentile's mean over kept repeats; nothing where one of them has none.

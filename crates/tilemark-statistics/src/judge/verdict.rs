@@ -38,10 +38,12 @@ impl Doubts {
     fn at_decisive(&mut self, point: &MeasuredPoint) {
         let (kept, discarded) = (point.kept.len(), point.voided.len());
         let at = place(point);
+        // What further blocks lose takes nothing from the planned repeats: it is a note of the point.
+        let of_planned = discarded - point.discarded_further();
         // Without a load there is nothing whose interval could be wanted.
         let needs_one = point.point.loads.is_empty() || point.gate.is_failure();
         let wanted = if needs_one { 1 } else { INTERVAL_REPEATS_MIN };
-        if discarded > kept {
+        if of_planned > kept {
             let why = point.voided.first().map_or("", |voided| voided.reason.as_str());
             self.spoiled
                 .push(format!("{discarded} of {} repeats {at} were discarded: {why}", kept + discarded));

@@ -183,6 +183,33 @@ fn what_looks_slow_is_chosen_with_its_roles_alone_and_what_is_certain_is_not() {
     assert_eq!(named(&pairs[0].points), ["files + files", "files alone"]);
 }
 
+#[test]
+fn a_host_that_gets_loud_in_further_blocks_takes_nothing_from_the_planned_ones() {
+    let factor = |role: &str, beside: Option<&str>, block: u32| match (role, beside) {
+        ("files", Some("files")) => 1.4 * [0.7, 1.0, 1.4][(block as usize - 1) % 3],
+        _ => 1.0,
+    };
+    let mut run = roles(TILE, Backend::Native);
+    slower(&mut run, factor);
+    let without = run.judged();
+    assert_eq!(confirmed(&mut run, 6, factor), ["files + files"]);
+    for repeat in run.repeats.iter_mut().filter(|repeat| repeat.block > 3) {
+        repeat.host.processor.steal = 0.3;
+    }
+    let judged = run.judged();
+    assert_eq!(judged.verdict, without.verdict);
+    let pair = judged.points.iter().find(|point| point.vary["roles"] == "files + files").unwrap();
+    assert_eq!((pair.repeats_kept, pair.repeats_voided.len()), (3, 6));
+    let wanted = "6 repeats of the blocks that confirm what looked slow were discarded, the first because: steal 30.0 % of the host";
+    assert!(pair.notes.iter().any(|note| note == wanted), "{:?}", pair.notes);
+
+    for repeat in run.repeats.iter_mut().filter(|repeat| repeat.block > 1) {
+        repeat.host.processor.steal = 0.3;
+    }
+    let spoiled = run.judged().verdict;
+    assert_eq!(spoiled.status, VerdictStatus::NotTrusted, "the planned blocks were lost too: {spoiled:?}");
+}
+
 /// In how many of a hundred runs, with so many further blocks, the neighbour is named that takes three tenths.
 fn named_by_further_blocks(blocks: u32, scatter: f64) -> usize {
     let is_named = |seed: &u64| {
