@@ -32,7 +32,8 @@ impl<W: World> Pipeline<'_, W> {
                 break;
             }
             let later: Duration = blocks[done + 1..].iter().map(|block| self.time_of_passes(block)).sum();
-            self.further_block(block, later)?;
+            // Not the number of a block in which another pair was retried: that was at another time.
+            self.further_block(block, self.new_block(), later)?;
         }
         Ok(())
     }
@@ -51,9 +52,13 @@ impl<W: World> Pipeline<'_, W> {
         chosen
     }
 
-    /// One repeat of each point of a block, numbered on. `later` is how long what follows takes.
-    pub(super) fn further_block(&mut self, block: &[Pass], later: Duration) -> Result<(), Failure> {
-        let number = self.next_block(&block.iter().map(|pass| pass.point).collect::<Vec<_>>());
+    /// One repeat of each point of a block, under this number. `later` is how long what follows takes.
+    pub(super) fn further_block(
+        &mut self,
+        block: &[Pass],
+        number: u32,
+        later: Duration,
+    ) -> Result<(), Failure> {
         for (place, pass) in block.iter().enumerate() {
             if !self.stop.is_requested() {
                 let after = self.time_of_passes(&block[place + 1..]) + later;

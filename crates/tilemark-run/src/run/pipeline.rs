@@ -258,6 +258,11 @@ impl<'a, W: World> Pipeline<'a, W> {
         own.map(|repeat| repeat.block).max().unwrap_or(0).max(self.blocks_before()) + 1
     }
 
+    /// A block that no point has had.
+    pub(super) fn new_block(&self) -> u32 {
+        self.repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0) + 1
+    }
+
     /// One pass, where memory and disk are enough for it. `after` is how long what follows probably takes, and `at_most_after` at most.
     pub(super) fn pass(
         &mut self,

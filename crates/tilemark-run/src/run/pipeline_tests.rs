@@ -768,14 +768,44 @@ fn a_pair_that_looks_slow_is_measured_in_further_blocks_with_its_roles_alone() {
     }
 }
 
-/// Which points have further blocks, where every pair of two roles looks slow and a measurement takes so long.
-fn confirmed_points(length: &str) -> BTreeSet<usize> {
+/// Two roles alone and in three pairs, with further blocks, where a measurement takes so long.
+fn two_roles(length: &str) -> Plan {
     let idle = "[[guest]]\nname = \"idle\"\nrole = \"idle\"\n";
     let site = "[[guest]]\nname = \"site\"\nrole = \"web\"\n[[load]]\nname = \"site\"\nguest = \"site\"\nrate = \"2500/s\"\n[load.web]\n";
     let length = format!("length = \"{length}\"");
     let text = TILE.replace(idle, site).replace("length = \"1s\"", &length);
-    let request = Request { interference: true, confirm_blocks: 2, tiles: None, ..ladder() };
-    let plan = plan_of(&text, &request);
+    plan_of(&text, &Request { interference: true, confirm_blocks: 2, tiles: None, ..ladder() })
+}
+
+#[test]
+fn a_block_that_confirms_has_the_number_of_no_retried_repeat() {
+    let plan = two_roles("1s");
+    let point = |roles: &str| plan.points.iter().position(|point| point.vary["roles"] == roles).unwrap();
+    let (slow, lost) = (point("web + web"), point("site + site"));
+    let planned = plan.passes.clone();
+    let world = FakeWorld::new(move |job, pass| {
+        let pass = planned.get(pass as usize).map(|pass| (pass.point, pass.block));
+        let with_busy = |act| match act {
+            Act::Report(LoadEvent::Busy { second, .. }) => Act::Report(LoadEvent::busy(second, 0.95)),
+            other => other,
+        };
+        match pass {
+            Some((point, block)) if point == slow => answered(job, [6, 9, 14][block as usize - 1]),
+            Some((point, 2)) if point == lost => answered(job, 5).into_iter().map(with_busy).collect(),
+            _ => answered(job, 5),
+        }
+    });
+    let ran = run(&plan, &world, &no_stop());
+    ran.outcome.as_ref().unwrap();
+    let further = &ran.began()[plan.passes.len()..];
+    let (retried, confirming): (Vec<&Pass>, Vec<&Pass>) = further.iter().partition(|pass| pass.point == lost);
+    assert_eq!((retried.len(), confirming.len()), (1, 4), "{further:?}");
+    assert!(confirming.iter().all(|pass| pass.block > retried[0].block), "{further:?}");
+}
+
+/// Which points have further blocks, where every pair of two roles looks slow and a measurement takes so long.
+fn confirmed_points(length: &str) -> BTreeSet<usize> {
+    let plan = two_roles(length);
     let blocks: Vec<u32> = plan.passes.iter().map(|pass| pass.block).collect();
     let world = FakeWorld::new(move |job, pass| {
         let beside = blocks.get(pass as usize).map_or(9, |block| [6, 9, 14][*block as usize - 1]);

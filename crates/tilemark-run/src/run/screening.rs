@@ -47,7 +47,8 @@ impl<W: World> Pipeline<'_, W> {
                 break;
             }
             let later: Duration = blocks.iter().skip(done + 1).map(|block| self.time_of_passes(block)).sum();
-            self.further_block(block, later)?;
+            let number = self.next_block(&block.iter().map(|pass| pass.point).collect::<Vec<_>>());
+            self.further_block(block, number, later)?;
         }
         Ok(())
     }
