@@ -11,12 +11,16 @@ use tilemark_statistics::judge::{SlowPair, pairs_to_confirm};
 use tilemark_units::counted;
 
 impl<W: World> Pipeline<'_, W> {
-    /// Measures as many further blocks as are planned, each in random order. None where no pair looks slow.
+    /// Measures as many further blocks as are planned, each in random order. None where no pair looks slow, or none can.
     pub(super) fn confirm_pairs(&mut self) -> Result<(), Failure> {
         if self.plan.confirm_blocks == 0 || self.stop.is_requested() {
             return Ok(());
         }
-        let pairs = self.within_time(pairs_to_confirm(&self.plan, &self.repeats));
+        let slow = match pairs_to_confirm(&self.plan, &self.repeats) {
+            Ok(slow) => slow,
+            Err(missing) => return self.note(format!("no pair of roles is confirmed: {}", missing.reason)),
+        };
+        let pairs = self.within_time(slow);
         if pairs.is_empty() {
             return self
                 .note("no pair of roles looks slow without being certain: none is confirmed".to_owned());

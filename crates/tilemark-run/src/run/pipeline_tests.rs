@@ -768,6 +768,19 @@ fn a_pair_that_looks_slow_is_measured_in_further_blocks_with_its_roles_alone() {
     }
 }
 
+#[test]
+fn two_repeats_are_too_few_to_look_slow_and_the_note_says_so() {
+    let settings = [("measure.repeats".to_owned(), "2".to_owned())].into();
+    let request = Request { interference: true, confirm_blocks: 2, tiles: None, settings, ..ladder() };
+    let plan = plan_of(TILE, &request);
+    let world = FakeWorld::new(move |job, _| answered(job, if job.streams.len() > 1 { 15 } else { 5 }));
+    let ran = run(&plan, &world, &no_stop());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began().len(), plan.passes.len());
+    let wanted = "no pair of roles is confirmed: no slowdown has an interval: it needs 3 repeats";
+    assert!(ran.notes.iter().any(|note| note == wanted), "{:?}", ran.notes);
+}
+
 /// Two roles alone and in three pairs, with further blocks, where a measurement takes so long.
 fn two_roles(length: &str) -> Plan {
     let idle = "[[guest]]\nname = \"idle\"\nrole = \"idle\"\n";

@@ -152,7 +152,7 @@ fn false_alarms(loaded: usize, noisier: f64, runs: u64) -> u64 {
 /// Measures the pairs to confirm in so many further blocks, with the factors that the planned ones had.
 fn confirmed(run: &mut Run, blocks: u32, factor: impl FnMut(&str, Option<&str>, u32) -> f64) -> Vec<String> {
     run.plan.confirm_blocks = blocks;
-    let pairs = pairs_to_confirm(&run.plan, &run.repeats);
+    let pairs = pairs_to_confirm(&run.plan, &run.repeats).unwrap();
     let points: BTreeSet<usize> = pairs.iter().flat_map(|pair| pair.points.iter().copied()).collect();
     let planned = run.plan.points[0].measure.repeats;
     let further =
@@ -177,7 +177,7 @@ fn what_looks_slow_is_chosen_with_its_roles_alone_and_what_is_certain_is_not() {
     let named = |points: &[usize]| -> Vec<String> {
         points.iter().map(|point| run.plan.points[*point].together.as_ref().unwrap().to_string()).collect()
     };
-    let pairs = pairs_to_confirm(&run.plan, &run.repeats);
+    let pairs = pairs_to_confirm(&run.plan, &run.repeats).unwrap();
     assert_eq!(pairs.len(), 1, "{pairs:?}");
     assert_eq!(pairs[0].name, "files + files");
     assert_eq!(named(&pairs[0].points), ["files + files", "files alone"]);
@@ -208,6 +208,15 @@ fn a_host_that_gets_loud_in_further_blocks_takes_nothing_from_the_planned_ones()
     }
     let spoiled = run.judged().verdict;
     assert_eq!(spoiled.status, VerdictStatus::NotTrusted, "the planned blocks were lost too: {spoiled:?}");
+}
+
+#[test]
+fn without_an_interval_no_pair_is_said_to_look_quick() {
+    let run = planted(3.0, 0.01, 1).without(|repeat, _| repeat.block == 3);
+    let why = pairs_to_confirm(&run.plan, &run.repeats).unwrap_err();
+    assert_eq!(why.reason, "no slowdown has an interval: it needs 3 repeats");
+    let none = Run { plan: run.plan, repeats: Vec::new() };
+    assert_eq!(pairs_to_confirm(&none.plan, &none.repeats).unwrap_err().reason, "no slowdown is known");
 }
 
 /// In how many of a hundred runs, with so many further blocks, the neighbour is named that takes three tenths.

@@ -9,6 +9,7 @@ use tilemark_record::result::Slowdown;
 use tilemark_record::summary::RepeatSummary;
 
 use super::interference;
+use crate::figure::{INTERVAL_REPEATS_MIN, Missing};
 use crate::judge::measured::MeasuredPoint;
 
 /// A slowdown below this is not worth more repeats.
@@ -24,11 +25,22 @@ pub struct SlowPair {
 }
 
 /// The pairs to confirm, those first whose slowdown is farthest from none on the scale of its interval; at most [`CONFIRMED_PAIRS_MAX`].
-pub fn pairs_to_confirm(plan: &Plan, repeats: &[RepeatSummary]) -> Vec<SlowPair> {
+///
+/// # Errors
+/// Where no slowdown has an interval, so that none can look slow or quick.
+pub fn pairs_to_confirm(plan: &Plan, repeats: &[RepeatSummary]) -> Result<Vec<SlowPair>, Missing> {
     let measured: Vec<MeasuredPoint> =
         plan.points.iter().map(|point| MeasuredPoint::on(plan, point, repeats)).collect();
     let found = interference(plan, &measured, &mut BTreeMap::new());
     let slowdowns = found.map_or_else(Vec::new, |found| found.slowdowns);
+    let mut figures = slowdowns.iter().filter_map(|one| one.slowdown).peekable();
+    if figures.peek().is_none() {
+        return Err(Missing::because("no slowdown is known"));
+    }
+    if figures.all(|figure| figure.low.is_none()) {
+        let reason = format!("no slowdown has an interval: it needs {INTERVAL_REPEATS_MIN} repeats");
+        return Err(Missing::because(reason));
+    }
     let mut slow: Vec<(f64, &Slowdown)> =
         slowdowns.iter().filter_map(|one| Some((distance(one)?, one))).collect();
     slow.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -39,7 +51,7 @@ pub fn pairs_to_confirm(plan: &Plan, repeats: &[RepeatSummary]) -> Vec<SlowPair>
         }
     }
     pairs.truncate(CONFIRMED_PAIRS_MAX);
-    pairs
+    Ok(pairs)
 }
 
 /// By how many half widths of its interval a slowdown is above none; nothing where it is certain, too small or without an interval.
