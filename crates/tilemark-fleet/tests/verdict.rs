@@ -350,6 +350,24 @@ fn hosts_that_all_fail_are_compared_below_that_and_where_there_is_nothing_below_
     assert!(found.sentence.contains("All 6 hosts fail at 1 tile on kvm."), "{}", found.sentence);
 }
 
+#[test]
+fn a_host_that_does_not_carry_one_tile_counts_as_0_in_what_its_group_carries() {
+    let mut hosts = hosts(5);
+    hosts[2].errors = 0.3;
+    let found = judged(&hosts);
+    let capacity = found.groups[0].capacity.unwrap();
+    assert_eq!(
+        (capacity.min, capacity.median, capacity.sum, capacity.hosts, capacity.at_least),
+        (0, 4.0, 16, 5, 4),
+        "{}",
+        found.sentence
+    );
+    let own = host(&found, "h3").capacity.clone().unwrap();
+    assert_eq!((own.holds, own.breaks, &*own.words), (Some(0), Some(1), "less than 1 tile"));
+    let said = "The fleet holds at least 16 tiles: 0 on the host with the fewest.";
+    assert!(found.sentence.contains(said), "{}", found.sentence);
+}
+
 /// Hosts that fail 1 % of their requests, and a last one that fails so much; `seed` is added to that of each.
 fn failing(last: f64, seed: u64) -> Vec<Host> {
     let mut all = hosts(11);

@@ -322,6 +322,13 @@ pub struct Answer {
     pub none_because: Option<String>,
 }
 
+impl Answer {
+    /// How many tiles the host carries: 0 where one tile breaks already. `None` where that is not known.
+    pub fn carries(&self) -> Option<u32> {
+        self.holds.or_else(|| self.breaks.as_ref().filter(|broken| broken.tiles == 1).map(|_| 0))
+    }
+}
+
 /// The smallest step that broke.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Break {

@@ -48,18 +48,18 @@ pub struct LevelChange {
 }
 
 impl LevelChange {
-    /// The level after it over the level before it, less 1: 0.05 is five in a hundred more.
-    pub fn change(&self) -> f64 {
-        self.after / self.before - 1.0
+    /// The level after it over the level before it, less 1: 0.05 is five in a hundred more. `None` where it was 0 before.
+    pub fn change(&self) -> Option<f64> {
+        (self.before > 0.0).then(|| self.after / self.before - 1.0)
     }
 }
 
-/// The changes of the level of a series of positive values, the oldest first; empty where there is none. `measures`: of how many
+/// The changes of the level of a series of values from 0 on, the oldest first; empty where there is none. `measures`: of how many
 /// measures of the same runs this is one; [`CHANGE_LEVEL`] is shared among them. A change of less than `least_change` (0.05 is 5 %) is
 /// none, however certain.
 ///
 /// # Errors
-/// When there are fewer than [`CHANGE_RUNS_MIN`] values, or one is not a positive number.
+/// When there are fewer than [`CHANGE_RUNS_MIN`] values, or one is negative or not finite.
 pub fn level_changes(
     values: &[f64],
     measures: usize,
@@ -71,8 +71,8 @@ pub fn level_changes(
             values.len()
         )));
     }
-    if let Some(odd) = values.iter().find(|value| !value.is_finite() || **value <= 0.0) {
-        return Err(Missing::because(format!("the value {odd} of a run is not a positive number")));
+    if let Some(odd) = values.iter().find(|value| !value.is_finite() || **value < 0.0) {
+        return Err(Missing::because(format!("the value {odd} of a run is not a number from 0 on")));
     }
     let level = CHANGE_LEVEL / measures.max(1) as f64;
     let mut cuts = Vec::new();
@@ -98,7 +98,8 @@ fn search(part: &[f64], start: usize, level: f64, least_change: f64, cuts: &mut 
     let (at, p) = clearest_cut(part);
     let (before, after) = part.split_at(at);
     let Some((low, high)) = median(before.to_vec()).zip(median(after.to_vec())) else { return };
-    if p >= level || (high / low).ln().abs() < least_change.ln_1p() {
+    // From 0 any change is large, and two levels of 0 are equal.
+    if p >= level || low == high || (high / low).ln().abs() < least_change.ln_1p() {
         return;
     }
     cuts.push((start + at, p));
@@ -255,14 +256,14 @@ mod tests {
         let changes = level_changes(&stepped(&[(100.0, 9), (120.0, 8)]), 3, 0.05).unwrap();
         let [only] = changes[..] else { panic!("{changes:?}") };
         assert_eq!(only.at, 9);
-        assert!((only.change() - 0.2).abs() < 0.01 && only.p < 0.0033, "{only:?}");
+        assert!((only.change().unwrap() - 0.2).abs() < 0.01 && only.p < 0.0033, "{only:?}");
     }
 
     #[test]
     fn several_changes_are_found_each_with_the_levels_around_it() {
         let changes = level_changes(&stepped(&[(100.0, 13), (120.0, 13), (90.0, 13)]), 3, 0.05).unwrap();
         let found: Vec<(usize, i32)> =
-            changes.iter().map(|one| (one.at, (one.change() * 100.0).round() as i32)).collect();
+            changes.iter().map(|one| (one.at, (one.change().unwrap() * 100.0).round() as i32)).collect();
         assert_eq!(found, [(13, 20), (26, -25)]);
     }
 
@@ -290,7 +291,22 @@ mod tests {
         let mut odd = stepped(&[(1.0, 20)]);
         odd[3] = f64::NAN;
         assert!(reason(&odd).contains("NaN"));
-        odd[3] = 0.0;
-        assert!(reason(&odd).contains("not a positive number"));
+        odd[3] = -1.0;
+        assert!(reason(&odd).contains("not a number from 0 on"));
+    }
+
+    #[test]
+    fn a_level_may_fall_to_0_and_rise_from_it_and_levels_of_0_are_equal() {
+        let series = |before: f64, after: f64| [[before; 10], [after; 10]].concat();
+        let only = |series: &[f64]| match level_changes(series, 3, 0.01).unwrap()[..] {
+            [only] => (only.at, only.change()),
+            ref several => panic!("{several:?}"),
+        };
+        assert_eq!(only(&series(1.0, 0.0)), (10, Some(-1.0)));
+        assert_eq!(only(&series(0.0, 2.0)), (10, None));
+        // The last runs rank higher, and the median of either part is 0.
+        let mut rising = series(0.0, 0.0);
+        rising[11..].iter_mut().step_by(2).for_each(|value| *value = 1.0);
+        assert!(level_changes(&rising, 3, 0.01).unwrap().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Runs of one scenario over time.
 
 use super::{Finding, Sheet, capacity};
-use crate::number::{change, counted, three};
+use crate::number::{brief, change, counted, three};
 use crate::view::{
     Cell, Chart, GroupHead, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint, Stroke, Table,
     given, group_named, measured, words,
@@ -86,6 +86,8 @@ pub struct TrendMeasure {
     pub more_is_better: bool,
     /// Its figure in each run; null where the run has none.
     pub values: Vec<Option<Figure>>,
+    /// Whether it is at least the figure of that run: nothing broke in it.
+    pub at_least: Vec<bool>,
     /// Runs that count: trusted, with a figure.
     pub counted: usize,
     /// Changes of its level, the oldest first.
@@ -105,8 +107,8 @@ pub struct TrendChange {
     pub before: f64,
     /// The median after it.
     pub after: f64,
-    /// After over before, less 1.
-    pub change: f64,
+    /// After over before, less 1; null where it was 0 before.
+    pub change: Option<f64>,
     /// Probability of a cut at least this clear if there were no change.
     pub p: f64,
     /// What differs in host, kernel, QEMU, Tilemark, image and scenario between the two runs.
@@ -125,6 +127,16 @@ impl TrendSeries {
 
     fn place_of(&self, id: &str) -> Option<usize> {
         self.runs.iter().position(|run| run.id == id)
+    }
+}
+
+impl TrendMeasure {
+    /// Its figure in the run at this place: `12.4`, `4`, `at least 4`.
+    fn value_of(&self, place: usize) -> Option<String> {
+        let figure = self.values[place]?;
+        let is_count = figure.low.is_none() && figure.value.fract() == 0.0;
+        let value = if is_count { brief(figure.value) } else { three(figure.value) };
+        Some(format!("{}{value}", if self.at_least[place] { "at least " } else { "" }))
     }
 }
 
@@ -201,23 +213,23 @@ fn not_searched(series: &TrendSeries) -> Vec<String> {
     }
 }
 
-/// `web p99 at 4 tiles rose by 31 % (from 12.3 ms to 16.1 ms, p = 0.0001) between …; between the two runs changed: …`
+/// `web p99 at 4 tiles rose by 31 %, from 12.3 ms to 16.1 ms, p = 0.0001) between …; between the two runs changed: …`
 fn sentence(series: &TrendSeries, measure: &TrendMeasure, one: &TrendChange) -> String {
-    let verb = if one.change > 0.0 { "rose" } else { "fell" };
+    let verb = if one.after > one.before { "rose" } else { "fell" };
     let value = |value: f64| format!("{}\u{202f}{}", three(value), measure.unit);
     let day = |id: &str| {
         let run = series.place_of(id).map(|place| &series.runs[place]);
         run.map_or_else(|| id.to_owned(), |run| format!("{id} ({})", capacity::day(&run.began)))
     };
-    let size = change(one.change.abs());
+    let size = one.change.map(|of| format!(" by {}\u{202f}%,", change(of.abs()).trim_start_matches('+')));
     let changed = match one.changed.as_slice() {
         [] => "nothing that is recorded changed between these two runs".to_owned(),
         several => format!("between these two runs changed: {}", said(several)),
     };
     format!(
-        "{} {verb} by {}\u{202f}%, from {} to {}, between {} and {} (p = {}); {changed}.",
+        "{} {verb}{} from {} to {}, between {} and {} (p = {}); {changed}.",
         measure.name,
-        size.trim_start_matches('+'),
+        size.unwrap_or_default(),
         value(one.before),
         value(one.after),
         day(&one.last_before),
@@ -285,8 +297,7 @@ fn table(trend: &Trend) -> Table {
 fn row(series: &TrendSeries, place: usize) -> Row {
     let run = &series.runs[place];
     let figure = |measure: usize| {
-        let figure = series.measures.get(measure).and_then(|measure| measure.values[place]);
-        let cell = Cell::figure(figure.map(|figure| three(figure.value)));
+        let cell = Cell::figure(series.measures.get(measure).and_then(|measure| measure.value_of(place)));
         Cell { struck: run.verdict == VerdictStatus::NotTrusted && !cell.is_missing(), ..cell }
     };
     let cells = vec![
@@ -339,19 +350,25 @@ fn lines(series: &TrendSeries, measure: &TrendMeasure) -> Vec<Series> {
             place,
             value: figure.value,
             bar: figure.low.zip(figure.high).filter(|_| run.counts()),
-            lines: hover(run, measure, figure),
+            lines: hover(run, measure, place),
             struck: false,
         });
     }
     [trusted, others].into_iter().filter(|line| !line.points.is_empty()).collect()
 }
 
-fn hover(run: &TrendRun, measure: &TrendMeasure, figure: &Figure) -> Vec<String> {
-    let interval = figure.low.zip(figure.high);
+fn hover(run: &TrendRun, measure: &TrendMeasure, place: usize) -> Vec<String> {
+    let interval = measure.values[place].and_then(|figure| figure.low.zip(figure.high));
     let interval = interval.map(|(low, high)| format!(" [{}, {}]", three(low), three(high)));
     let mut lines = vec![
         run.id.clone(),
-        format!("{} {} {}{}", measure.name, three(figure.value), measure.unit, interval.unwrap_or_default()),
+        format!(
+            "{} {} {}{}",
+            measure.name,
+            measure.value_of(place).unwrap_or_default(),
+            measure.unit,
+            interval.unwrap_or_default()
+        ),
         capacity::verdict(run.verdict).to_owned(),
     ];
     lines.extend((!run.tags.is_empty()).then(|| format!("tags: {}", run.tags.join(", "))));

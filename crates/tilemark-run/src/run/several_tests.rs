@@ -425,7 +425,7 @@ fn a_level_that_changed_is_named_with_what_changed_between_the_two_runs() {
     assert_eq!((&*p99.name, p99.counted, p99.more_is_better), ("web p99 at 2 tiles", 20, false));
     let [change] = &p99.changes[..] else { panic!("{:?}", p99.changes) };
     assert_eq!((&change.last_before, &change.first_after), (&made[10].id, &made[11].id));
-    assert!((change.change - 0.3).abs() < 0.01 && change.p < 0.003, "{change:?}");
+    assert!((change.change.unwrap() - 0.3).abs() < 0.01 && change.p < 0.003, "{change:?}");
     let keys: Vec<&str> = change.changed.iter().map(|one| &*one.key).collect();
     assert_eq!(keys, ["host.kernel"]);
     assert!(
@@ -438,6 +438,26 @@ fn a_level_that_changed_is_named_with_what_changed_between_the_two_runs() {
         "{text}"
     );
     assert!(text.contains("\u{25b2} the level changed"), "{text}");
+}
+
+#[test]
+fn a_host_that_carries_no_tile_any_more_has_the_value_0_and_its_level_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made = days(20);
+    made[11..].iter_mut().for_each(|run| run.p99 *= 20.0);
+    let found = followed(folder.path(), &made);
+    let capacity = &found.series[0].measures[0];
+    assert_eq!((&*capacity.name, capacity.counted), ("capacity, the largest count that holds", 20));
+    let value = |place: usize| (capacity.values[place].map(|figure| figure.value), capacity.at_least[place]);
+    // Nothing broke in the first runs, which tried two tiles at most.
+    assert_eq!((value(0), value(19)), ((Some(2.0), true), (Some(0.0), false)));
+    let [change] = &capacity.changes[..] else { panic!("{:?}", capacity.changes) };
+    assert_eq!((change.before, change.after, change.change), (2.0, 0.0, Some(-1.0)));
+    let text = found.terminal(WIDE).replace('\u{202f}', " ");
+    assert!(
+        text.contains("at least 2 ") && text.contains("the largest count that holds fell by 100 %"),
+        "{text}"
+    );
 }
 
 #[test]

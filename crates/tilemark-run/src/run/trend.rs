@@ -188,17 +188,21 @@ fn changed(a: &RunResult, b: &RunResult) -> Vec<Difference> {
 
 /// How many tiles the host carries: by the law through all repeats where every trusted answer has one, else the largest count that holds.
 fn capacity(runs: &[Followed]) -> TrendMeasure {
-    let answers = || runs.iter().filter(|run| is_trusted(run) && run.result.answer.holds.is_some());
+    let answers = || runs.iter().filter(|run| is_trusted(run) && run.result.answer.carries().is_some());
     let by_law = answers().next().is_some() && answers().all(|run| run.result.answer.capacity.is_some());
     let values = runs.iter().map(|run| {
         let answer = &run.result.answer;
         if by_law {
             return answer.capacity;
         }
-        answer.holds.map(|holds| Figure { value: f64::from(holds), low: None, high: None, n_repeats: 1 })
+        answer.carries().map(|tiles| Figure { value: f64::from(tiles), low: None, high: None, n_repeats: 1 })
     });
+    let nothing_broke =
+        |run: &Followed| run.result.answer.holds.is_some() && run.result.answer.breaks.is_none();
+    let at_least = runs.iter().map(|run| !by_law && nothing_broke(run)).collect();
     let name = if by_law { "capacity, estimated" } else { "capacity, the largest count that holds" };
-    measure(runs, name.to_owned(), "tiles", true, values.collect(), LEAST_CHANGE)
+    let measure = measure(runs, name.to_owned(), "tiles", true, values.collect(), LEAST_CHANGE);
+    TrendMeasure { at_least, ..measure }
 }
 
 /// p99 and throughput of the headline load at the step that most trusted runs measured; of several the largest.
@@ -286,6 +290,7 @@ fn measure(
         name,
         unit: unit.to_owned(),
         more_is_better,
+        at_least: vec![false; values.len()],
         values,
         counted: counted.len(),
         changes,

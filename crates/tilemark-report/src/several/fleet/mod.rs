@@ -185,7 +185,7 @@ pub struct FleetHost {
 pub struct FleetCapacity {
     /// In words: `12 tiles (13 undecided)`, `at least 4 tiles`.
     pub words: String,
-    /// Largest count that holds.
+    /// Largest count that holds: 0 where one tile breaks already.
     pub holds: Option<u32>,
     /// Counts that may hold or not.
     pub undecided: Option<Counts>,
@@ -202,7 +202,7 @@ impl FleetCapacity {
     pub fn of(answer: &Answer) -> Option<Self> {
         (answer.holds.is_some() || answer.breaks.is_some()).then(|| Self {
             words: capacity::words(answer),
-            holds: answer.holds,
+            holds: answer.carries(),
             undecided: answer.undecided,
             breaks: answer.breaks.as_ref().map(|broken| broken.tiles),
             estimate: answer.capacity,
