@@ -36,6 +36,7 @@ pub mod profile;
 pub mod program;
 mod qemu_keys;
 mod request;
+pub mod relative_paths;
 pub mod resolve;
 pub mod resolved;
 pub mod said;

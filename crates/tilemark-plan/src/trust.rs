@@ -7,7 +7,7 @@ use crate::{
     guest_image::is_image_file,
     host_settings::HostSettings,
     plan::{GuestPlan, Plan, Point},
-    scenario::{Guest, QemuTable, RequestedImage},
+    scenario::{Guest, QemuTable, RequestedImage, Scenario},
     settings,
     sides::Sides,
     workload::{CommandFrom, Work},
@@ -116,13 +116,25 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
     let of_loads = plan.scenario.load.iter().map(|load| (load.name.as_str(), &load.work));
     let of_points = plan.points.iter().flat_map(|point| &point.loads);
     let of_points = of_points.map(|load| (load.name.as_str(), &load.work));
-    let of_load = |(name, work)| of_command(name, work).into_iter().chain(of_web(name, work));
-    for found in of_loads.chain(of_points).flat_map(of_load) {
+    for found in of_loads.chain(of_points).flat_map(|(name, work)| of_load(name, work)) {
         if !uses.contains(&found) {
             uses.push(found);
         }
     }
     uses
+}
+
+/// Those of a scenario before it is resolved, without single settings of the host.
+pub(crate) fn scenario_uses(scenario: &Scenario) -> impl Iterator<Item = HostUse> {
+    let of_guests = scenario.guest.iter().filter_map(of_scenarios_guest);
+    let of_loads = scenario.load.iter().flat_map(|load| of_load(&load.name, &load.work));
+    let profile = scenario.host.profile.iter().map(|name| HostUse {
+        key: "host.profile".to_owned(),
+        value: name.clone(),
+        kind: HostUseKind::Profile,
+    });
+    let of_qemu = of_qemu(&scenario.qemu).into_iter();
+    of_qemu.chain(of_image(&scenario.image)).chain(of_guests).chain(of_loads).chain(profile)
 }
 
 /// The `image.toml` of an image, which can name addresses that root fetches from; and its files that are not beside the scenario: those
@@ -151,6 +163,10 @@ fn of_scenarios_guest(guest: &Guest) -> Option<HostUse> {
 
 fn of_disk(guest: &str, path: &str) -> HostUse {
     HostUse { key: format!("guest.{guest}.from"), value: path.to_owned(), kind: HostUseKind::File }
+}
+
+fn of_load(load: &str, work: &Work) -> impl Iterator<Item = HostUse> {
+    of_command(load, work).into_iter().chain(of_web(load, work))
 }
 
 /// The program of a command on the host, and the files that a command brings along.

@@ -298,6 +298,40 @@ fn a_comparison_that_cannot_tell_is_shown_and_exits_as_one_that_is_not_trusted()
 }
 
 #[test]
+fn a_fleets_scenario_with_files_by_relative_paths_is_refused_before_a_host_is_asked() {
+    let home = Home::new();
+    let asked = home.path().join("asked");
+    let site = home.file(
+        "site.toml",
+        &format!(
+            "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"touch {}; exit 1\"]\n[[host]]\nname = \"n1\"\n",
+            asked.display()
+        ),
+    );
+    let files = "[image]\nfrom = \"first-look\"\n[image.files]\n\"/srv/site\" = \"site\"\n[qemu]\nkernel = \"vmlinuz\"\n";
+    let scenario = home.file("own.toml", &format!("{SCENARIO}\n{files}"));
+    let (scenario, site) = (scenario.to_str().unwrap(), site.to_str().unwrap());
+    for verb in ["plan", "run"] {
+        refused(
+            &home,
+            &Refused {
+                arguments: &["fleet", verb, scenario, "--site", site, "--on", "native"],
+                code: 2,
+                message: "names files by relative paths: \"vmlinuz\" (`qemu.kernel`), \"site\" (`image.files`)",
+                remedy: "name them by absolute paths, and add `--trust`",
+            },
+        );
+    }
+    assert!(!asked.exists(), "a host was asked");
+    // What a flag gives is looked for in that folder too.
+    let own = home.file("plain.toml", SCENARIO);
+    let said =
+        home.says(&["fleet", "plan", own.to_str().unwrap(), "--site", site, "--set", "qemu.kernel=./k"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("\"./k\" (`qemu.kernel`)") && !asked.exists(), "{said:?}");
+}
+
+#[test]
 fn a_record_that_was_never_closed_is_refused() {
     let home = Home::new();
     fs::remove_file(record(&home).join("manifest.json")).unwrap();

@@ -20,6 +20,7 @@ use tilemark_plan::{
     parse::{Draft, SCENARIO_BYTES_MAX},
     place::check_expanded,
     plan::{Backend, HostSummary, Plan, shell_word},
+    relative_paths::{RelativePath, relative_paths},
     resolve::{Request, Sides, as_asked, resolve},
     scenario::{FROM_CLIENTS, Scenario},
     screening::Design,
@@ -310,9 +311,34 @@ pub fn resolved(prepared: &Prepared) -> Result<String, Failure> {
 /// # Errors
 /// When the scenario cannot be read or is wrong.
 pub fn scenario_name(asked: &Asked) -> Result<String, Failure> {
+    Ok(draft_of(asked)?.finish()?.name)
+}
+
+/// The same, of a scenario that the hosts of a fleet are to measure.
+///
+/// # Errors
+/// When the scenario cannot be read or is wrong, or names a file by a relative path, which no host could find.
+pub fn scenario_name_for_fleet(asked: &Asked) -> Result<String, Failure> {
+    let draft = draft_of(asked)?;
+    let relative = relative_paths(&draft)?;
+    if relative.is_empty() {
+        return Ok(draft.finish()?.name);
+    }
+    let named: Vec<String> =
+        relative.iter().map(|RelativePath { key, path }| format!("{path:?} (`{key}`)")).collect();
+    let message = format!(
+        "the scenario {:?} names files by relative paths: {}. Each host of a fleet gets the text of the scenario in a folder of its own",
+        asked.scenario,
+        named.join(", ")
+    );
+    let remedy = "put them into the same place on each host, name them by absolute paths, and add `--trust`";
+    Err(Failure::new(FailureCode::BadInput, message, remedy))
+}
+
+/// The scenario that is asked for, as far as no host is needed for it.
+fn draft_of(asked: &Asked) -> Result<Draft, Failure> {
     let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario)?;
-    let asked = as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref());
-    Ok(asked.and_then(|draft| draft.finish())?.name)
+    Ok(as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref())?)
 }
 
 /// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.

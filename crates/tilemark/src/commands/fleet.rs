@@ -155,7 +155,7 @@ fn new_fleet(scenario: &str, site: &Path, work: &FleetWork, at_once: Option<u16>
         tiles: work.tiles.clone(),
         ..asked::of_resolution(&work.resolution)
     };
-    let name = prepare::scenario_name(&checked)?;
+    let name = prepare::scenario_name_for_fleet(&checked)?;
     let is_file = scenario.contains('/') || scenario.ends_with(".toml");
     let text = if is_file { Some(prepare::text_of(scenario)?) } else { None };
     if let Some(text) = text.as_ref().filter(|text| text.len() > SCENARIO_BYTES_MAX) {
