@@ -10,13 +10,13 @@ use crate::{
     host_settings,
     problem::{Problem, Problems},
     request::HOST_PRESET,
-    said::in_our_words,
     scenario::Scenario,
     settings,
     unreadable::{self, Typed},
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tilemark_units::in_our_words;
 
 /// A scenario's text as a document on which settings can still be put.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 //! Reading ends at the first mistake. It is noted, taken out, and the rest is read again.
 
 use crate::{
+    examples::{example, unit, unit_of},
     problem::{Problem, Problems},
-    said::{example, in_our_words, unit, unit_of},
     scenario::{Load, Scenario},
     settings::name_of,
     workload::Work,
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 use std::collections::BTreeMap;
-use tilemark_units::{Bytes, Span};
+use tilemark_units::{Bytes, Span, in_our_words};
 
 /// The flag that each key was typed with.
 pub(crate) type Typed = BTreeMap<String, &'static str>;

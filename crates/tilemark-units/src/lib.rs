@@ -1,5 +1,5 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
-//! And text: what may be printed on a terminal, and how names are sorted. And hashes.
+//! And text: what may be printed on a terminal, how names are sorted, and libraries' messages in our words. And hashes.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
@@ -11,6 +11,7 @@ mod hash;
 mod natural;
 mod printable;
 mod rate;
+mod said;
 mod span;
 mod text;
 
@@ -21,5 +22,6 @@ pub use hash::{HashingWriter, NotAHash, Sha256Hash};
 pub use natural::natural_key;
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;
+pub use said::in_our_words;
 pub use span::Span;
 pub use text::{UnitError, counted};

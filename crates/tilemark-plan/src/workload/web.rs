@@ -7,12 +7,11 @@ use super::{
 use crate::JsonSchema;
 use crate::{
     problem::{Problem, Say},
-    said::in_our_words,
     scenario::{guest::Guest, measure::Measure, role::Role},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, in_our_words};
 
 /// Frames for a request, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
