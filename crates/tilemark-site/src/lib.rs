@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_sys::text_file::read_text;
-use tilemark_units::Span;
+use tilemark_units::{Span, in_our_words};
 
 /// A site file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,12 @@ impl SiteError {
 
 /// The format of a site file.
 const SITE_SCHEMA: u32 = 1;
+/// A host that has not answered for so many seconds is given up, unless the file has another time.
+const LOST_AFTER_S: u64 = 60;
 /// A site file has a few lines a host.
 const BYTES_MAX: u64 = 1 << 20;
+/// Characters of a line that a message shows.
+const LINE_SHOWN: usize = 250;
 /// Each host has a thread and a connection of its own while a fleet run is watched.
 const HOSTS_MAX: usize = 1000;
 /// The longest name of a host, address or user: of RFC 1035, section 2.3.4.
@@ -163,7 +167,7 @@ struct SiteText {
     carrier: Option<CarrierText>,
     exec: Option<Vec<String>>,
     program: Option<String>,
-    lost_after: Option<Span>,
+    lost_after: Option<toml::Value>,
     #[serde(default)]
     host: Vec<HostText>,
     #[serde(default)]
@@ -235,9 +239,13 @@ impl Site {
     pub fn read_for_run(path: &Path) -> Result<Self, SiteError> {
         let site = Self::read_any(path)?;
         if site.clients.is_empty() && site.network.is_none() {
-            let what =
+            let neither =
                 "it has neither [[client]] nor [network], and a run on this host uses nothing else of it";
-            return Err(SiteError::Site { path: path.to_owned(), what: what.to_owned() });
+            let of_fleet = match site.hosts.is_empty() {
+                true => "",
+                false => "; to look at the hosts of a fleet: `tilemark fleet plan SCENARIO --site FILE`",
+            };
+            return Err(SiteError::Site { path: path.to_owned(), what: format!("{neither}{of_fleet}") });
         }
         Ok(site)
     }
@@ -250,20 +258,16 @@ impl Site {
 
     /// Reads the text of a site file; the error names the key and the value.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let text: SiteText = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let text: SiteText = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
         if text.schema != SITE_SCHEMA {
             return Err(format!("schema = {}: this program knows schema = {SITE_SCHEMA}", text.schema));
         }
         let engine = engine(&text)?;
         let program = text.program.unwrap_or_else(|| "tilemark".to_owned());
         plain_word("program", &program)?;
-        let lost_after = text.lost_after.unwrap_or(Span::from_seconds(60)).get().as_secs();
-        if lost_after == 0 {
-            return Err("lost_after is below 1s".to_owned());
-        }
-        let is_empty = text.host.is_empty() && text.client.is_empty() && text.network.is_none();
-        if is_empty || text.host.len() > HOSTS_MAX {
-            return Err(format!("{} [[host]] entries: a site has 1 to {HOSTS_MAX}", text.host.len()));
+        let lost_after_s = text.lost_after.as_ref().map_or(Ok(LOST_AFTER_S), seconds_of)?;
+        if text.host.len() > HOSTS_MAX {
+            return Err(format!("{} [[host]] entries: a site has at most {HOSTS_MAX}", text.host.len()));
         }
         if text.client.len() > CLIENTS_MAX {
             return Err(format!(
@@ -293,11 +297,42 @@ impl Site {
         Ok(Self {
             engine,
             program,
-            lost_after_s: lost_after,
+            lost_after_s,
             hosts,
             clients: clients.collect::<Result<_, String>>()?,
             network: text.network.map(network_of).transpose()?,
         })
+    }
+}
+
+/// What keeps a text from being a site file: the line, and what is wrong there.
+fn unreadable(text: &str, error: &toml::de::Error) -> String {
+    let reason = in_our_words(&error.message().replace('\n', ", "));
+    if error.message().starts_with("missing field `schema`") {
+        return format!("{reason}: add `schema = {SITE_SCHEMA}`");
+    }
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let number = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    let line: String = text.lines().nth(number).unwrap_or_default().trim().chars().take(LINE_SHOWN).collect();
+    format!("line {}: {reason}: {line}", number + 1)
+}
+
+/// The whole seconds of `lost_after`.
+fn seconds_of(lost_after: &toml::Value) -> Result<u64, String> {
+    let span = match lost_after {
+        toml::Value::String(text) => {
+            text.parse::<Span>().map_err(|error| format!("lost_after = {text:?}: {error}"))?
+        }
+        toml::Value::Integer(number) => {
+            return Err(format!(
+                "lost_after = {number}: a time has a unit: write lost_after = \"{number}s\""
+            ));
+        }
+        other => return Err(format!("lost_after = {other}: write a time, as in lost_after = \"60s\"")),
+    };
+    match span.get().as_secs() {
+        0 => Err("lost_after is below 1s".to_owned()),
+        seconds => Ok(seconds),
     }
 }
 
@@ -537,10 +572,17 @@ mod tests {
         let text = "schema = 1\n[network]\nbridge = \"br0\"\naddresses = \"192.0.2.64-192.0.2.191\"";
         std::fs::write(&path, text).unwrap();
         assert_eq!(Site::read_for_run(&path).unwrap().network.unwrap().bridge, "br0");
-        std::fs::write(&path, "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"").unwrap();
-        assert!(
-            Site::read_for_run(&path).unwrap_err().to_string().contains("neither [[client]] nor [network]")
-        );
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Site::read_for_run(&path).unwrap_err().to_string()
+        };
+        let of_fleet = refused("schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"");
+        let empty = refused("schema = 1\n");
+        for said in [&of_fleet, &empty] {
+            assert!(said.contains("neither [[client]] nor [network]"), "{said}");
+        }
+        assert!(of_fleet.contains("`tilemark fleet plan SCENARIO --site FILE`"), "{of_fleet}");
+        assert!(!empty.contains("fleet"), "{empty}");
     }
 
     #[test]
@@ -549,6 +591,9 @@ mod tests {
         let path = folder.path().join("site.toml");
         std::fs::write(&path, "schema = 1\n[[client]]\nname = \"c1\"").unwrap();
         assert!(Site::read(&path).unwrap_err().to_string().contains("0 [[host]]"));
+        std::fs::write(&path, "schema = 1\nengine = \"ssh\"\n").unwrap();
+        assert!(Site::read(&path).unwrap_err().to_string().contains("0 [[host]] entries: a fleet has 1 to"));
+        std::fs::write(&path, "schema = 1\n[[client]]\nname = \"c1\"").unwrap();
         assert_eq!(Site::read_for_run(&path).unwrap().clients.len(), 1);
     }
 
@@ -559,7 +604,29 @@ mod tests {
         let network =
             |addresses: &str| client(&format!("[network]\nbridge = \"br0\"\naddresses = \"{addresses}\""));
         for (text, named) in [
-            ("schema = 1\n".to_owned(), "0 [[host]]"),
+            (String::new(), "`schema` is missing: add `schema = 1`"),
+            (
+                format!("schema = 1\nengine = \"ssh\"\nlost_after = 60\n{host}"),
+                "lost_after = 60: a time has a unit: write lost_after = \"60s\"",
+            ),
+            (format!("schema = 1\nengine = \"ssh\"\nlost_after = \"soon\"\n{host}"), "lost_after = \"soon\""),
+            (
+                format!("schema = 1\nengine = \"ssh\"\nlost_after = [1]\n{host}"),
+                "lost_after = [1]: write a time",
+            ),
+            (
+                format!("schema = 1\nengine = \"shh\"\n{host}"),
+                "line 2: there is no value `shh`. Did you mean `ssh`? There are: `ssh`, `slurm`, `exec`: engine = \"shh\"",
+            ),
+            (
+                "schema = 1\n[[clients]]\nname = \"c1\"".to_owned(),
+                "line 2: there is no key `clients`. Did you mean `client`?",
+            ),
+            (
+                "schema = 1\nengine = \"ssh\"\n[[host]]\nname = 1".to_owned(),
+                "line 4: it is the number 1, and a text in quotes is meant: name = 1",
+            ),
+            ("schema = 1\nengine = \"ssh\"\n[[host]]\nuser = \"me\"".to_owned(), "`name` is missing"),
             (format!("schema = 1\n{host}"), "engine is missing"),
             (format!("schema = 1\nexec = [\"a\"]\n{}", "[[client]]\nname = \"c1\""), "below [[client]]"),
             (client("carrier = \"telnet\""), "client.carrier = \"telnet\""),
@@ -585,7 +652,6 @@ mod tests {
             (network("127.0.0.1-127.0.0.9"), "no guest"),
             (network("10.0.0.0-10.1.0.0"), "65536"),
             (client("[network]\nbridge = \"a/b\"\naddresses = \"192.0.2.1-192.0.2.2\""), "network.bridge"),
-            ("schema = 1\nengine = \"ssh\"\n".to_owned(), "0 [[host]]"),
             (format!("schema = 2\nengine = \"ssh\"\n{host}"), "schema = 2"),
             (format!("engine = \"ssh\"\n{host}"), "schema"),
             (format!("schema = 1\nengine = \"nomad\"\n{host}"), "nomad"),

@@ -198,6 +198,44 @@ fn each_mistake_in_a_file_is_said_by_its_key_with_what_is_there_and_what_is_mean
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The text of a site file, the command that gets it, and words of the message.
+const OF_SITES: &[(&str, &str, &str)] = &[
+    ("", "plan web --on native", "`schema` is missing: add `schema = 1`"),
+    ("schema = 1\n", "plan web --on native", "it has neither [[client]] nor [network]"),
+    ("schema = 1\n[[clients]]\nname = \"c1\"\n", "plan web --on native", "Did you mean `client`?"),
+    (
+        "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\n",
+        "doctor",
+        "`tilemark fleet plan SCENARIO --site FILE`",
+    ),
+    (
+        "schema = 1\nengine = \"shh\"\n[[host]]\nname = \"n1\"\n",
+        "fleet plan web --on native",
+        "Did you mean `ssh`?",
+    ),
+    (
+        "schema = 1\nengine = \"ssh\"\nlost_after = 60\n",
+        "fleet plan web --on native",
+        "write lost_after = \"60s\"",
+    ),
+    ("schema = 1\nengine = \"ssh\"\n", "fleet plan web --on native", "0 [[host]] entries: a fleet has 1 to"),
+];
+
+#[test]
+fn each_mistake_in_a_site_file_is_said_in_our_words() {
+    let home = Home::new();
+    let mut wrong = Vec::new();
+    for (text, command, words) in OF_SITES {
+        let file = home.file("site.toml", text);
+        let arguments: Vec<&str> = command.split(' ').chain(["--site", file.to_str().unwrap()]).collect();
+        let said = home.says(&arguments);
+        if said.code != Some(2) || !said.error.contains(words) || of_library(&said).is_some() {
+            wrong.push(format!("{text:?}, {command}: wanted {words:?}: {said:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Within this on a quiet machine; a busy one may be slower, and a test may not judge by it.
 const GOAL: Duration = Duration::from_secs(1);
 
