@@ -1,5 +1,6 @@
 //! What can go wrong while a host is read or grouped.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ pub enum HostError {
         source: io::Error,
     },
     /// No setting has this key.
-    #[error("no setting is called `{key}`{}", said(nearest))]
+    #[error("no setting is called `{key}`{}", meant(nearest))]
     UnknownSetting {
         /// The key.
         key: String,
@@ -66,6 +67,16 @@ pub enum HostError {
         why: String,
         /// What to do to have it.
         remedy: &'static str,
+    },
+    /// The kernel of this host has sysctls beside it, and none of this name.
+    #[error("this host has no `{key}`: there is no {path}{}", meant(nearest))]
+    UnknownSysctl {
+        /// The key.
+        key: String,
+        /// Its file, if it had one.
+        path: String,
+        /// Keys beside it that are nearly the same.
+        nearest: Vec<String>,
     },
     /// A value that a setting cannot have.
     #[error("`{key}` cannot be {value:?}: it accepts {accepts}")]
@@ -136,6 +147,30 @@ impl HostError {
         source.kind() == io::ErrorKind::NotFound || Errno::from_io_error(source) == Some(Errno::NODEV)
     }
 
+    /// Whether this host lacks the setting. A line of a profile may be marked for that.
+    pub fn is_lacking(&self) -> bool {
+        matches!(self, Self::SettingAbsent { .. } | Self::UnknownSysctl { .. })
+    }
+
+    /// Whether what was asked for cannot be meant: its key or its value is wrong.
+    pub fn is_mistake(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownSetting { .. }
+                | Self::UnknownSysctl { .. }
+                | Self::SettingGone { .. }
+                | Self::BadSettingValue { .. }
+        )
+    }
+
+    /// What the reader of a profile should do.
+    pub fn remedy_in_profile(&self) -> Cow<'static, str> {
+        match self.is_lacking() {
+            true => format!("{}, or mark it `optional = true` in the profile", self.remedy()).into(),
+            false => self.remedy().into(),
+        }
+    }
+
     /// What the reader should do.
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -147,7 +182,7 @@ impl HostError {
                 "a process hangs in the kernel: look for state D in ps, and at the kernel's log"
             }
             Self::UnknownSetting { .. } => "see all keys with `tilemark host settings`",
-            Self::SettingGone { .. } => "leave it out",
+            Self::SettingGone { .. } | Self::UnknownSysctl { .. } => "leave it out",
             Self::SettingAbsent { remedy, .. } => remedy,
             Self::BadSettingValue { .. } => "give one of the values that it accepts",
             Self::SettingFixed { path, .. } if path.to_string_lossy().contains("/module/") => {
@@ -168,9 +203,14 @@ fn place(path: &Path) -> String {
     if path.as_os_str().is_empty() { String::new() } else { format!(" ({})", path.display()) }
 }
 
-/// The keys that may have been meant.
-fn said(nearest: &[String]) -> String {
-    if nearest.is_empty() { String::new() } else { format!("; near to it are {}", nearest.join(", ")) }
+/// The keys that may have been meant: `. Did you mean `thp` or `ksm`?`
+fn meant(nearest: &[String]) -> String {
+    let keys: Vec<String> = nearest.iter().map(|key| format!("`{key}`")).collect();
+    match keys.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!(". Did you mean {only}?"),
+        Some((last, others)) => format!(". Did you mean {} or {last}?", others.join(", ")),
+    }
 }
 
 /// What to do where the kernel refused to have a setting read or written.
@@ -186,7 +226,7 @@ fn remedy_of(source: &io::Error) -> &'static str {
             "it is mounted read-only, as in most containers: run on the host, or in a container that is privileged"
         }
         Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP | Errno::NXIO) => {
-            "the kernel, a module or a device of this host does not have it: leave it out, or mark it `optional = true` in the profile"
+            "the kernel, a module or a device of this host does not have it: leave it out"
         }
         Some(Errno::INVAL | Errno::RANGE | Errno::NOMEM) => {
             "the kernel refuses this value: see its range in the source that `tilemark host plan` names"

@@ -8,6 +8,7 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use std::collections::BTreeSet;
+use tilemark_units::in_our_words;
 
 /// The profiles inside the program.
 pub const PROFILES: [Builtin; 5] = [
@@ -100,10 +101,7 @@ impl Profile {
     /// Everything that is wrong with it, as far as it can be known without a host.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
         check_text(text, origin, "profile")?;
-        let profile: Self = toml::from_str(text).map_err(|error| {
-            let remedy = "correct the line that is named; README.md shows the format";
-            Problem::new(not_toml(text, origin, &error), remedy)
-        })?;
+        let profile: Self = toml::from_str(text).map_err(|error| unreadable(text, origin, &error))?;
         let problems = profile.problems();
         if problems.is_empty() { Ok(profile) } else { Err(Problems(problems)) }
     }
@@ -151,6 +149,17 @@ impl Profile {
         }
         problems
     }
+}
+
+/// What keeps a text from being a profile. A key that the whole file lacks is on none of its lines.
+fn unreadable(text: &str, origin: &str, error: &toml::de::Error) -> Problem {
+    let is_at_start = error.span().is_none_or(|span| span.start == 0) && !text.starts_with('[');
+    if is_at_start && error.message().starts_with("missing field") {
+        let message = format!("{origin}: {}", in_our_words(error.message()));
+        return Problem::new(message, "add it: a profile begins with `schema = 1`, `name` and `about`");
+    }
+    let remedy = "correct the line that is named; docs/host-settings.md shows the format";
+    Problem::new(not_toml(text, origin, error), remedy)
 }
 
 /// What no key of the catalogue has. On the kernel's line, and in the files of other programs, it would end the key.
@@ -212,6 +221,12 @@ mod tests {
         for part in ["`schema = 7`", "\"no name\"", "`ksm` is set twice", "`ksm` has an empty value"] {
             assert!(said.contains(part), "{part}: {said}");
         }
+        // What the whole file lacks is on no line of it; what a setting lacks is.
+        for text in ["", "name = \"test\"\nabout = \"A test.\"\n"] {
+            assert!(refused(text).starts_with("test.toml: `schema` is missing"), "{}", refused(text));
+        }
+        let said = refused(&with("[[setting]]\nvalue = \"on\"\n"));
+        assert!(said.contains("test.toml, line 4: `key` is missing: [[setting]]"), "{said}");
         let said = refused(&with("[[setting]]\nkey = \"ksm\"\nvalu = \"on\"\n"));
         assert!(said.contains("test.toml") && said.contains("valu"), "{said}");
         assert!(refused(&with("[[setting]]\nkey = \"ksm\"\nvalue = [1]\n")).contains("array"));

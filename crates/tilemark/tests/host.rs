@@ -327,6 +327,38 @@ fn a_read_only_proc_sys_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_key_that_is_spelled_wrongly_stops_plan_apply_and_verify() {
+    let home = Home::new();
+    let text =
+        "schema = 1\nname = \"mine\"\nabout = \"A test.\"\n[[setting]]\nkey = \"vm.swapiness\"\nvalue = 10\n";
+    let file = home.file("mine.toml", text);
+    let file = file.to_str().unwrap();
+    let meant =
+        "this host has no `vm.swapiness`: there is no /proc/sys/vm/swapiness. Did you mean `vm.swappiness`?";
+    let planned = home.says(&["host", "plan", file]);
+    assert_eq!(planned.code, Some(3), "{planned:?}");
+    assert!(planned.out.contains(meant), "{planned:?}");
+    let applied = home.says(&["host", "apply", file]);
+    assert_eq!(applied.code, Some(3), "{applied:?}");
+    assert!(applied.error.contains(meant) && !applied.error.contains("--yes"), "{applied:?}");
+    assert!(applied.error.contains("mark it `optional = true` in the profile"), "{applied:?}");
+    let error = home.says(&["host", "apply", file, "--json"]).json()["error"].clone();
+    assert!(error["code"] == "host-unfit" && error["message"] == meant, "{error}");
+    let verified = home.says(&["host", "verify", file]);
+    assert_eq!(verified.code, Some(2), "{verified:?}");
+    assert!(verified.error.contains(meant) && verified.out.is_empty(), "{verified:?}");
+    // Where it is no profile that names it, none can be marked.
+    let set = "host.setting.vm.swapiness=10";
+    let error = home.says(&["plan", "web", "--on", "native", "--set", set, "--json"]).json()["error"].clone();
+    assert!(error["message"] == meant && error["remedy"] == "leave it out", "{error}");
+    let set = format!("host.profile={file}");
+    let error =
+        home.says(&["plan", "web", "--on", "native", "--set", &set, "--json"]).json()["error"].clone();
+    assert!(error["message"] == meant, "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("`optional = true`"), "{error}");
+}
+
+#[test]
 fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
     let home = Home::new();
     let said = home.says(&["host", "plan", "no-such"]);
@@ -334,6 +366,7 @@ fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
     let bad = "schema = 1\nname = \"bad\"\nabout = \"A test.\"\n[[setting]]\nkey = \"thp\"\nvalue = \"sometimes\"\n";
     let file = home.file("bad.toml", bad);
     let said = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]);
+    assert_eq!(said.code, Some(3), "{said:?}");
     let setting = said.json()["settings"][0].clone();
     assert!(setting["state"] == "refused" && setting["why"].as_str().unwrap().contains("always, madvise"));
     let said = home.says(&["host", "apply", file.to_str().unwrap(), "--yes"]);
@@ -342,7 +375,8 @@ fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
     assert!(listed["settings"].as_array().unwrap().iter().any(|one| one["key"] == "vm.swappiness"));
     for name in ["current", "consolidation-2009", "messaging-2009", "oltp-2009", "block-io-2012"] {
         let said = home.says(&["host", "plan", name]);
-        assert_eq!(said.code, Some(0), "{said:?}");
+        // This host may have a program that sets the same, or what cannot be changed while it runs.
+        assert!(matches!(said.code, Some(0 | 3)), "{said:?}");
         assert!(
             !said.out.contains("no setting is called"),
             "{name} has a key that is not in the catalogue: {said:?}"

@@ -186,7 +186,7 @@ fn a_setting_that_a_killed_keeper_left_is_restored_by_recover() {
 fn what_cannot_be_set_is_named_before_anything_starts() {
     let Some(real) = Real::new() else { return };
     for (setting, names) in [
-        ("host.setting.vm.swapiness=10", "near to it are swappiness"),
+        ("host.setting.vm.swapiness=10", "Did you mean `vm.swappiness`?"),
         ("host.setting.ksm=perhaps", "it accepts on, off"),
         ("host.profile=nowhere", "no profile `nowhere`"),
     ] {

@@ -131,7 +131,6 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     let profile = profile::read(name)?;
     let plan = plan_on(&Root::real(), &profile);
     agreed(&plan, consent)?;
-    plan.check()?;
     need_root_for("applying a profile", SETS)?;
     let _locks = take_for_run(&places.state, "host-apply", WhenBusy::Stop)?;
     if let Some((home, first)) = host_journal::of_another_home(&places.state).map_err(host_failed)? {
@@ -196,9 +195,10 @@ fn changed(held: &[Held]) -> Vec<Changed> {
     held.iter().filter(|held| !held.setting.is_follower()).map(Changed::of).collect()
 }
 
-/// Whether the user has seen the plan, and named only what is in it.
+/// Whether the plan can be applied, and the user has seen it and named only what is in it.
 pub(super) fn agreed(plan: &HostPlan, consent: &Consent) -> Result<(), Failure> {
     in_profile(plan, &consent.allow)?;
+    plan.check()?;
     if consent.yes {
         return Ok(());
     }
@@ -226,10 +226,11 @@ fn in_profile(plan: &HostPlan, keys: &[String]) -> Result<(), Failure> {
 /// Which settings differ from a profile now. Of those that are dangerous, only these keys are compared.
 ///
 /// # Errors
-/// Where the profile cannot be read, or has no such key.
+/// Where the profile cannot be read, is wrong, or has no such key.
 pub fn verify(name: &str, allow: &[String]) -> Result<Verified, Failure> {
     let plan = plan_on(&Root::real(), &profile::read(name)?);
     in_profile(&plan, allow)?;
+    plan.check_profile()?;
     Ok(verified(plan, allow))
 }
 

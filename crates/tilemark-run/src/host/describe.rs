@@ -13,7 +13,7 @@ impl HostPlan {
             self.changes().partition(|planned| planned.danger.needs_consent());
         add(&mut text, &harmless, "would change", &changed);
         add(&mut text, &dangerous, "would change only where named, since dangerous", &changed);
-        self.add(&mut text, State::Refused, "cannot be set on this host", &refused);
+        self.add(&mut text, State::Refused, "cannot be set on this host, so nothing is applied", &refused);
         self.add(&mut text, State::AsWanted, "already as wanted", &as_wanted);
         self.add(&mut text, State::Spread, "unchanged, because the kernel spreads them itself", &as_wanted);
         self.add(&mut text, State::Skipped, "not on this host, and skipped", &refused);

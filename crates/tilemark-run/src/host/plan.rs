@@ -100,21 +100,28 @@ pub struct Refusal {
     pub message: String,
     /// What to do about it.
     pub remedy: String,
+    /// Whether the profile is wrong, on any host.
+    pub is_mistake: bool,
 }
 
 impl Refusal {
     fn of(error: &HostError) -> Self {
-        Self { message: error.in_a_line(), remedy: error.remedy().to_owned() }
+        Self {
+            message: error.in_a_line(),
+            remedy: error.remedy_in_profile().into_owned(),
+            is_mistake: error.is_mistake(),
+        }
     }
 
     fn of_spread(setting: &Setting) -> Self {
         let message = format!("the kernel spreads {setting} itself");
-        Self { message, remedy: "nothing to do: it is unchanged".to_owned() }
+        Self { message, remedy: "nothing to do: it is unchanged".to_owned(), is_mistake: false }
     }
 
     fn of_one_way(setting: &Setting, why: &str) -> Self {
         let message = format!("{setting} at {} could not be restored: {why}", setting.value);
-        Self { message, remedy: "leave it out, or set it by other means for good".to_owned() }
+        let remedy = "leave it out, or set it by other means for good".to_owned();
+        Self { message, remedy, is_mistake: false }
     }
 }
 
@@ -184,7 +191,7 @@ fn planned(root: &Root, line: &ProfileSetting) -> Vec<Planned> {
             all
         }
         Err(error) => {
-            let is_skipped = line.optional && matches!(error, HostError::SettingAbsent { .. });
+            let is_skipped = line.optional && error.is_lacking();
             let state = if is_skipped { State::Skipped } else { State::Refused };
             vec![Planned { state, why: Some(Refusal::of(&error)), ..unplaced(line) }]
         }
@@ -195,8 +202,8 @@ fn on_host(line: &ProfileSetting, setting: Setting) -> Planned {
     if let Reach::Limit(_) = setting.reach {
         let message =
             format!("it is a limit of what a run starts: set `host.setting.{}` in a scenario", line.key);
-        let remedy = "leave it out of the profile".to_owned();
-        return Planned { state: State::Skipped, why: Some(Refusal { message, remedy }), ..unplaced(line) };
+        let why = Refusal { message, remedy: "leave it out of the profile".to_owned(), is_mistake: false };
+        return Planned { state: State::Skipped, why: Some(why), ..unplaced(line) };
     }
     let now = setting.now();
     let (state, why) = match &now {
@@ -260,7 +267,8 @@ fn refuse_contradictions(settings: &mut Vec<Planned>) {
                     "`{}` wants {} of {}, and `{}` wants {}",
                     first.key, first.wanted, this.name, this.key, this.wanted
                 );
-                this.why = Some(Refusal { message, remedy: "keep one of the two".to_owned() });
+                let remedy = "keep one of the two".to_owned();
+                this.why = Some(Refusal { message, remedy, is_mistake: true });
                 this.state = State::Refused;
                 place += 1;
             }
@@ -324,19 +332,37 @@ impl HostPlan {
         left_out.map(words).collect()
     }
 
+    /// Whether this host refuses nothing of it, so that it can be applied.
+    pub fn is_applicable(&self) -> bool {
+        self.check().is_ok()
+    }
+
     /// Why it cannot be applied here.
     ///
     /// # Errors
     /// All that is refused, each with its remedy.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        let refused = self
-            .settings
-            .iter()
-            .filter_map(|planned| planned.why.as_ref().filter(|_| planned.state == State::Refused));
         let rivals: Vec<Refusal> = self.rivals.iter().map(Rival::refusal).collect();
-        let all: Vec<&Refusal> = refused.chain(&rivals).collect();
+        self.refuse(FailureCode::HostUnfit, &self.refused().chain(&rivals).collect::<Vec<_>>())
+    }
+
+    /// What is wrong with the profile itself.
+    ///
+    /// # Errors
+    /// All keys that are not known and values that cannot be, each with its remedy.
+    pub(super) fn check_profile(&self) -> Result<(), Failure> {
+        let mistakes: Vec<&Refusal> = self.refused().filter(|refusal| refusal.is_mistake).collect();
+        self.refuse(FailureCode::BadInput, &mistakes)
+    }
+
+    fn refused(&self) -> impl Iterator<Item = &Refusal> {
+        let refused = self.settings.iter().filter(|planned| planned.state == State::Refused);
+        refused.filter_map(|planned| planned.why.as_ref())
+    }
+
+    fn refuse(&self, code: FailureCode, all: &[&Refusal]) -> Result<(), Failure> {
         let Some(first) = all.first() else { return Ok(()) };
-        let mut failure = Failure::new(FailureCode::HostUnfit, &first.message, &first.remedy);
+        let mut failure = Failure::new(code, &first.message, &first.remedy);
         if all.len() > 1 {
             failure.message = format!("{} settings of `{}` cannot be applied here", all.len(), self.profile);
             failure.causes =

@@ -97,6 +97,7 @@ impl Rival {
             remedy: format!(
                 "stop it for as long, with `systemctl stop {program}` or with `service.{program}` = \"stopped\" in the profile"
             ),
+            is_mistake: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
-        apply::{Consent, Done, apply_on, not_applied, restore_from, status_from, to_set, verified},
+        apply::{Consent, Done, agreed, apply_on, not_applied, restore_from, status_from, to_set, verified},
         plan::{HostPlan, State, plan_on},
     },
     job::host_journal::HostJournal,
@@ -277,7 +277,7 @@ fn a_setting_that_is_refused_refuses_all_of_them_and_nothing_is_touched() {
     let host = Host::new();
     for (bad, said) in [
         (("thp", "sometimes"), "it accepts always, madvise, never"),
-        (("vm.swapiness", "1"), "near to it are swappiness"),
+        (("vm.swapiness", "1"), "Did you mean `vm.swappiness`?"),
         (("hugepages.2MiB.node3", "1"), "no node 3"),
         (("no.such", "1"), "no setting is called `no.such`"),
     ] {
@@ -295,14 +295,40 @@ fn a_setting_that_is_refused_refuses_all_of_them_and_nothing_is_touched() {
 }
 
 #[test]
+fn a_profile_that_is_refused_is_not_offered_and_a_mistake_in_it_is_not_taken_for_a_difference() {
+    let host = Host::new();
+    let two_values = [("block.*.nr_requests", "64"), ("block.vda.nr_requests", "32")];
+    for (settings, is_mistake) in [
+        (&[("vm.swapiness", "10")][..], true),
+        (&[("no.such", "1")], true),
+        (&[("thp", "sometimes")], true),
+        (&two_values, true),
+        // Another host, or this one with a module more, has it.
+        (&[("hugepages.2MiB.node3", "1")], false),
+    ] {
+        let plan = host.plan(settings);
+        assert!(!plan.is_applicable(), "{plan:?}");
+        let refused = agreed(&plan, &Consent::default()).unwrap_err();
+        assert_eq!(refused.code, FailureCode::HostUnfit);
+        assert!(!refused.remedy.contains("--yes"), "{refused:?}");
+        let checked = plan.check_profile().map_err(|failure| failure.code);
+        assert_eq!(checked, if is_mistake { Err(FailureCode::BadInput) } else { Ok(()) }, "{plan:?}");
+    }
+    let lacking = host.plan(&[("hugepages.2MiB.node3", "1")]);
+    assert!(agreed(&lacking, &Consent::default()).unwrap_err().remedy.contains("`optional = true`"));
+    assert_eq!(verified(lacking, &[]).differences.len(), 1);
+    let fits = host.plan(&[("vm.swappiness", "10")]);
+    assert!(fits.is_applicable() && fits.check_profile().is_ok());
+}
+
+#[test]
 fn a_dangerous_setting_has_to_be_named() {
     let host = Host::new();
     let plan = host.plan(&[("kernel.randomize_va_space", "0"), ("vm.swappiness", "10")]);
     let needed: Vec<&str> = plan.needs_consent().iter().map(|planned| planned.key.as_str()).collect();
     assert_eq!(needed, ["kernel.randomize_va_space"]);
     assert!(plan.text().contains("--allow kernel.randomize_va_space"), "{}", plan.text());
-    let agreed =
-        |yes, allow: &[String]| crate::host::apply::agreed(&plan, &Consent { yes, allow: allow.to_vec() });
+    let agreed = |yes, allow: &[String]| agreed(&plan, &Consent { yes, allow: allow.to_vec() });
     let [named, absent] = ["kernel.randomize_va_space", "thp"].map(|key| vec![key.to_owned()]);
     assert!(agreed(false, &named).unwrap_err().remedy.contains("--yes"));
     assert!(agreed(true, &absent).unwrap_err().message.contains("`thp` is not a setting of the profile"));

@@ -67,8 +67,9 @@ impl HostHands {
         let place = known::find(key)?.place;
         let found = self.at(place, || known::resolve(&self.root, key, value))?;
         match found {
-            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. })
-                if asked.optional.contains(key) =>
+            Err(error)
+                if asked.optional.contains(key)
+                    && (error.is_lacking() || matches!(error, HostError::SettingGone { .. })) =>
             {
                 Ok(Vec::new())
             }

@@ -120,8 +120,11 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
     let mut planned = Vec::new();
     for ((key, value), (may_lack, points)) in asked {
         let parts = match parts_of(key, value) {
-            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. }) if may_lack => Vec::new(),
-            found => found.map_err(|error| unknown(&error))?,
+            Err(error) if may_lack && (error.is_lacking() || is_gone(&error)) => Vec::new(),
+            found => found.map_err(|error| match plan.scenario.host.setting.contains_key(key) {
+                true => unknown(&error),
+                false => unknown_in_profile(&error, &points),
+            })?,
         };
         let known = known::find(key).map_err(|error| unknown(&error))?;
         let on = if points.len() == plan.points.len() { Vec::new() } else { names(&points) };
@@ -192,6 +195,18 @@ fn names(points: &[&Point]) -> Vec<String> {
 
 fn unknown(error: &HostError) -> Failure {
     Failure::from_error(FailureCode::BadInput, error, error.remedy())
+}
+
+/// The same of a key that no scenario's own setting has: it is of a profile, where the points have one.
+fn unknown_in_profile(error: &HostError, points: &[&Point]) -> Failure {
+    match points.iter().any(|point| point.host.profile.is_some()) {
+        true => Failure::from_error(FailureCode::BadInput, error, error.remedy_in_profile()),
+        false => unknown(error),
+    }
+}
+
+fn is_gone(error: &HostError) -> bool {
+    matches!(error, HostError::SettingGone { .. })
 }
 
 /// What a key and a value are on this host. What is in force in the network of a run is read in a network as the run will have: a new one,
@@ -314,11 +329,9 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     let Some(value) = line.value else { return Ok(Err("the profile gives it no value today".to_owned())) };
     let parts = match parts_of(&line.key, &value) {
         Ok(parts) => parts,
-        Err(
-            error @ (HostError::SettingAbsent { .. }
-            | HostError::SettingGone { .. }
-            | HostError::SettingFixed { .. }),
-        ) => {
+        Err(error)
+            if error.is_lacking() || is_gone(&error) || matches!(error, HostError::SettingFixed { .. }) =>
+        {
             return Ok(Err(error.to_string()));
         }
         Err(error) => return Err(unknown(&error)),

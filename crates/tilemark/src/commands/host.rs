@@ -3,7 +3,7 @@
 use super::{host_pin, run};
 use crate::{
     arguments::{ExportFormat, HostCommand},
-    exit::NOT_RESTORED,
+    exit::{HOST_UNFIT, NOT_RESTORED},
     places::places,
     screen::{self, Form},
 };
@@ -28,7 +28,9 @@ pub(crate) fn host(command: HostCommand) -> ExitCode {
             screen::show_list(Ok(profile::settings()), Form::of(flags.json), "settings", ("", listed))
         }
         HostCommand::Plan { profile, json } => {
-            screen::show(plan::plan(&profile), Form::of(json.json), plan::HostPlan::text)
+            screen::show_with(plan::plan(&profile), Form::of(json.json), plan::HostPlan::text, |plan| {
+                if plan.is_applicable() { 0 } else { HOST_UNFIT }
+            })
         }
         HostCommand::Apply { profile, yes, allow, json } => {
             apply_profile(&profile, &Consent { yes, allow }, Form::of(json.json))

@@ -17,7 +17,7 @@ pub(super) struct Request<'a> {
 }
 
 /// What to do where the kernel or the machine lacks something.
-pub(super) const LEAVE_OUT: &str = "leave it out, or mark it `optional = true` in the profile";
+pub(super) const LEAVE_OUT: &str = "leave it out";
 
 impl Request<'_> {
     /// Whether the value is the word `on`.

@@ -246,10 +246,20 @@ fn path_of(key: &str) -> String {
     format!("{FOLDER}/{key}")
 }
 
+/// The key of a file, with its dots and slashes as [`path_of`] takes them.
+fn key_of(path: &str) -> String {
+    let parts = path.strip_prefix(FOLDER).unwrap_or(path).split('/').filter(|part| !part.is_empty());
+    parts.map(|part| part.replace('.', "/")).collect::<Vec<_>>().join(".")
+}
+
+/// Where the kernel has a folder of such sysctls, the name is wrong; else a module or a device may be what is not there.
 fn absent(request: &Request<'_>, path: &str) -> HostError {
     let (folder, name) = path.rsplit_once('/').unwrap_or((FOLDER, path));
     let there = request.root.names(folder);
+    if there.is_empty() {
+        return request.absent(format!("there is no {path}"), LEAVE_OUT);
+    }
     let near = nearest::among(name, there.iter().map(String::as_str));
-    let near = if near.is_empty() { String::new() } else { format!("; near to it are {}", near.join(", ")) };
-    request.absent(format!("there is no {path}{near}"), LEAVE_OUT)
+    let nearest = near.iter().map(|name| key_of(&format!("{folder}/{name}"))).collect();
+    HostError::UnknownSysctl { key: request.key.to_owned(), path: path.to_owned(), nearest }
 }

@@ -82,9 +82,9 @@ fn a_key_is_matched_with_its_names() {
 fn a_key_that_does_not_exist_is_refused_with_its_neighbours() {
     let fake = Fake::with(&[("/proc/sys/vm/swappiness", "60\n")]);
     let said = fake.refused("thp.defrg", "always");
-    assert!(said.contains("`thp.defrg`; near to it are thp.defrag"), "{said}");
+    assert!(said.contains("`thp.defrg`. Did you mean `thp.defrag`"), "{said}");
     let said = fake.refused("vm.swapiness", "10");
-    assert!(said.contains("near to it are swappiness"), "{said}");
+    assert!(said.contains("there is no /proc/sys/vm/swapiness. Did you mean `vm.swappiness`?"), "{said}");
     let said = fake.refused("kernel.sched_min_granularity_ns", "10000000");
     assert!(said.contains("6.6") && said.contains("sched.base_slice_ns"), "{said}");
     let said = fake.refused("vm.//.//.shadow", "1");
