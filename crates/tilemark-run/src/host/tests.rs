@@ -8,7 +8,9 @@ use crate::{
     },
     job::host_journal::HostJournal,
 };
+use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
@@ -319,6 +321,46 @@ fn a_profile_that_is_refused_is_not_offered_and_a_mistake_in_it_is_not_taken_for
     assert_eq!(verified(lacking, &[]).differences.len(), 1);
     let fits = host.plan(&[("vm.swappiness", "10")]);
     assert!(fits.is_applicable() && fits.check_profile().is_ok());
+}
+
+/// The keys of all objects in a document.
+fn keys_of(document: &Value, keys: &mut BTreeSet<String>) {
+    match document {
+        Value::Object(object) => {
+            keys.extend(object.keys().cloned());
+            object.values().for_each(|value| keys_of(value, keys));
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys_of(item, keys)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_of_the_record_has_every_field_and_state_of_a_plan() {
+    let host = Host::new();
+    host.write("/proc/17/comm", "tuned\n");
+    let text = "schema = 1\nname = \"test\"\nabout = \"A test.\"\n[[setting]]\nkey = \"vm.swappiness\"\nvalue = \"10\"\n\
+                then = \"0\"\neffect = \"more\"\nnote = \"a note\"\n[[setting]]\nkey = \"no.such\"\nvalue = \"1\"\n\
+                [[setting]]\nkey = \"firmware.sleep\"\nthen = \"off\"\ntoday = \"gone\"\n";
+    let plan = plan_on(&host.root(), &Profile::from_toml(text, "test").unwrap());
+    assert!(!plan.rivals.is_empty() && !plan.not_set.is_empty(), "{plan:?}");
+    let mut keys = BTreeSet::new();
+    keys_of(&serde_json::to_value(&plan).unwrap(), &mut keys);
+    assert!(
+        ["why", "then", "effect", "note", "keys", "today"].iter().all(|key| keys.contains(*key)),
+        "{keys:?}"
+    );
+    for state in
+        [State::AsWanted, State::Changes, State::Skipped, State::Refused, State::LeftOut, State::Spread]
+    {
+        keys.insert(serde_json::to_value(state).unwrap().as_str().unwrap().to_owned());
+    }
+    let page = include_str!("../../../../docs/record.md");
+    let row = page.lines().find(|line| line.starts_with("| `host plan` |")).unwrap();
+    let is_missing =
+        |key: &&String| !row.contains(&format!("`{key}`")) && !row.contains(&format!("`{key}[]`"));
+    let missing: Vec<&String> = keys.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in docs/record.md");
 }
 
 #[test]
