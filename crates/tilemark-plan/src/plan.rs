@@ -20,7 +20,7 @@ use crate::{
     screening::{Screened, Screening},
     services::ServicePlan,
     sides::Sides,
-    workload::{At, InFlight, Place, Work},
+    workload::{At, Better, InFlight, Place, Work},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
@@ -252,6 +252,12 @@ impl Point {
         let of = |role: &String| scenario.load.iter().find(|load| load.guest == *role);
         let load = of(&together.first).or_else(|| of(together.second.as_ref()?));
         load.map(|load| load.name.as_str())
+    }
+
+    /// Of a load whose command prints one figure in place of a rate: its unit, and which way it is better.
+    pub fn figure_of(&self, load: &str) -> Option<(&str, Better)> {
+        let load = self.loads.iter().find(|planned| planned.name == load)?;
+        load.work.command()?.printed_figure()
     }
 }
 

@@ -1012,6 +1012,29 @@ fn power_is_shown_where_it_was_counted_and_not_mentioned_elsewhere() {
 }
 
 #[test]
+fn the_figure_of_a_command_has_its_own_unit_and_is_not_a_rate() {
+    let bench = fixture::Bench { scenario: fixture::COMMAND, tiles: vec![1, 2], ..fixture::Bench::new() };
+    let mut report = bench.measure();
+    report.result.idle_power_w = Some(40.0);
+    for point in &mut report.result.points {
+        point.power_w = Some(52.5);
+        let of_loads = point.loads.iter_mut().filter_map(|load| load.throughput.as_mut());
+        for throughput in point.throughput.iter_mut().chain(of_loads) {
+            throughput.unit = "s".to_owned();
+            let (value, low, high) = (4.02, Some(3.98), Some(4.06));
+            throughput.figure = Figure { value, low, high, n_repeats: 5 };
+        }
+    }
+    let (page, text) = (html(&report), terminal(&report, Style { colour: Colour::Plain, width: 400 }));
+    assert_eq!(page.matches("Figure<small>s</small>").count(), 2, "the steps and all loads");
+    assert!(page.contains("\"unit\":\"runs/s\"") && text.contains("for the figure"), "{text}");
+    assert!(text.contains("Figure") && !text.contains("throughput"), "{text}");
+    // A figure of a program that took 4 s is not work that a joule did.
+    let power = text.split_once("Power\n").expect("a section of its own").1;
+    assert_eq!(words_of_row(power, "1, KVM guests"), "52.5 W 12.5 W \u{2013}", "{text}");
+}
+
+#[test]
 fn brokers_with_different_settings_have_lines_of_their_own() {
     let bench = fixture::Bench {
         scenario: fixture::MESSAGING_PREFETCHED,

@@ -119,6 +119,12 @@ impl CommandParameters {
         all.into_iter().filter_map(|(key, pattern)| Some((key, pattern.as_deref()?))).collect()
     }
 
+    /// The unit of the one figure that it prints in place of a rate, and which way that is better.
+    pub fn printed_figure(&self) -> Option<(&str, Better)> {
+        self.figure.as_ref()?;
+        Some((self.unit(), self.better?))
+    }
+
     /// A pattern, compiled; what is wrong with it otherwise.
     ///
     /// # Errors

@@ -75,7 +75,7 @@ fn head(page: &mut Markup, column: &Column) {
     }
     page.raw(">");
     term(page, column.word, &column.head);
-    if let Some(unit) = column.unit {
+    if let Some(unit) = &column.unit {
         page.element("small", "", unit);
     }
     page.raw("</th>");

@@ -39,7 +39,7 @@ fn section(out: &mut String, section: &Section) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    let heads = table.columns.iter().map(|column| match column.unit {
+    let heads = table.columns.iter().map(|column| match &column.unit {
         Some(unit) => format!("{} ({})", text(&column.head), text(unit)),
         None => text(&column.head),
     });

@@ -3,8 +3,8 @@
 use super::{Finding, Sheet, capacity};
 use crate::number::{brief, change, counted, three};
 use crate::view::{
-    Cell, Chart, GroupHead, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint, Stroke, Table,
-    given, group_named, measured, words,
+    Cell, Chart, GroupHead, Level, Mark, Part, RateColumn, Row, RowGroup, Section, Series, SeriesPoint,
+    Stroke, Table, given, group_named, measured, words,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -82,6 +82,9 @@ pub struct TrendMeasure {
     pub name: String,
     /// Its unit.
     pub unit: String,
+    /// Whether it is the one figure of a command, in place of what was served. Its name says so.
+    #[serde(skip)]
+    pub is_of_command: bool,
     /// Whether more is better.
     pub more_is_better: bool,
     /// Its figure in each run; null where the run has none.
@@ -268,17 +271,19 @@ fn changes(trend: &Trend) -> Table {
 
 /// All runs, the newest first, a group for each series.
 fn table(trend: &Trend) -> Table {
+    let third = || trend.series.iter().filter_map(|series| series.measures.get(2));
+    let rate = RateColumn::of(third().map(|measure| measure.is_of_command.then_some(&*measure.unit)));
     let columns = vec![
         given("Run"),
         words("Began"),
         words("Verdict"),
         measured("Capacity").unit("tiles"),
         measured("p99").unit("ms").word("p99"),
-        measured("Served").unit("per s").dispensable(1),
+        rate.head().dispensable(1),
         words("Tags").dispensable(2),
     ];
     let group = |series: &TrendSeries| {
-        let rows = (0..series.runs.len()).rev().map(|place| row(series, place));
+        let rows = (0..series.runs.len()).rev().map(|place| row(series, place, rate));
         RowGroup { head: group_head(trend, series), rows: rows.collect() }
     };
     let table = Table { groups: trend.series.iter().map(group).collect(), ..Table::new(columns, Vec::new()) };
@@ -288,16 +293,20 @@ fn table(trend: &Trend) -> Table {
     let of: Vec<String> = trend.series.iter().map(names).filter(|names| !names.is_empty()).collect();
     let mut absent: Vec<String> = Vec::new();
     for names in of {
-        let text = format!("p99 and Served are: {names}");
+        let text = format!("p99 and {} are: {names}", rate.head().head);
         absent.extend(Some(text).filter(|text| !absent.contains(text)));
     }
     Table { below: absent, ..table }
 }
 
-fn row(series: &TrendSeries, place: usize) -> Row {
+fn row(series: &TrendSeries, place: usize, rate: RateColumn) -> Row {
     let run = &series.runs[place];
-    let figure = |measure: usize| {
-        let cell = Cell::figure(series.measures.get(measure).and_then(|measure| measure.value_of(place)));
+    let figure = |at: usize| {
+        let text = |measure: &TrendMeasure| match (at, measure.values[place]) {
+            (2, Some(figure)) => Some(rate.cell(figure.value, measure.is_of_command.then_some(&*measure.unit))),
+            _ => measure.value_of(place),
+        };
+        let cell = Cell::figure(series.measures.get(at).and_then(text));
         Cell { struck: run.verdict == VerdictStatus::NotTrusted && !cell.is_missing(), ..cell }
     };
     let cells = vec![

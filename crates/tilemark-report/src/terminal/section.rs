@@ -34,7 +34,7 @@ pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
     let mut out = String::new();
     if is_grid {
         let head = line(&|place| clean(&table.columns[place].head));
-        let unit = line(&|place| table.columns[place].narrow_unit().to_owned());
+        let unit = line(&|place| clean(table.columns[place].narrow_unit()));
         out.push_str(&format!("{}\n", paint.ink(Ink::Strong, &head)));
         if !unit.is_empty() {
             out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &unit)));
@@ -112,7 +112,7 @@ fn sentence(table: &Table, head: Option<&Cell>, cells: &[Cell], text_of: &dyn Fn
     let cells = cells.iter().zip(&table.columns[1..]).filter(|(cell, _)| !cell.is_missing());
     let cells = cells.map(|(cell, column)| {
         let is_figure = cell.text.starts_with(|c: char| c.is_ascii_digit());
-        let unit = if is_figure { column.narrow_unit() } else { "" };
+        let unit = if is_figure { clean(column.narrow_unit()) } else { String::new() };
         format!("{} {} {unit}", column.head, text_of(cell)).trim_end().to_owned()
     });
     let cells = cells.collect::<Vec<_>>().join("; ");
@@ -140,7 +140,7 @@ fn mark(note: usize) -> String {
 }
 
 fn widths(table: &Table) -> Vec<usize> {
-    let of_head = |column: &Column| columns(&clean(&column.head)).max(columns(column.narrow_unit()));
+    let of_head = |column: &Column| columns(&clean(&column.head)).max(columns(&clean(column.narrow_unit())));
     let mut widths: Vec<usize> = table.columns.iter().map(of_head).collect();
     let notes = notes(table, |_| true);
     for row in table.rows() {

@@ -489,7 +489,7 @@ fn detail<'a>(view: &View<'a>, group: &Group, point: &'a PointResult) -> Detail 
         kind: kind_name(group.kind),
         outcome: Outcome::of(view, point).word(),
         struck: view.struck(point),
-        unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
+        unit: unit_of_bands(view, point),
         count: point.tiles,
         tiles: tiles.into_values().map(|served| (served * 100.0).round() / 100.0).collect(),
         guests: shares(got, shares_shown(view)),
@@ -498,6 +498,15 @@ fn detail<'a>(view: &View<'a>, group: &Group, point: &'a PointResult) -> Detail 
         percentiles: [p50, p90, p99, p999, max],
         pss_mib: point.pss_mib_per_guest,
         memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),
+    }
+}
+
+/// What a tile was served in a second. A command with one figure is run once in each measurement.
+fn unit_of_bands(view: &View, point: &PointResult) -> String {
+    match &point.throughput {
+        _ if view.unit_of_figure(point, view.headline_of(point)).is_some() => "runs/s".to_owned(),
+        Some(throughput) => throughput.unit.clone(),
+        None => "requests/s".to_owned(),
     }
 }
 

@@ -104,6 +104,12 @@ impl<'a> View<'a> {
         plan.points.get(point.index).and_then(|point| point.headline(&plan.scenario)).unwrap_or_default()
     }
 
+    /// The unit of the one figure that the command of a load prints in place of a rate.
+    pub(crate) fn unit_of_figure(&self, point: &PointResult, load: &str) -> Option<&'a str> {
+        let point = self.report.plan.points.get(point.index)?;
+        point.figure_of(load).map(|(unit, _)| unit)
+    }
+
     /// The headline load of the run; empty where nothing is sent.
     pub(crate) fn headline(&self) -> &'a str {
         self.report.plan.scenario.headline.as_deref().unwrap_or_default()

@@ -11,6 +11,7 @@ mod of_point;
 mod outcome;
 mod pages;
 mod power;
+mod rate_column;
 mod roles;
 mod rows;
 mod scaling;
@@ -27,6 +28,7 @@ mod uses;
 pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use outcome::Outcome;
+pub(crate) use rate_column::RateColumn;
 #[cfg(test)]
 pub(crate) use rows::columns;
 pub(crate) use rows::{limit_word, load_p99, measure_words, p99, percent_or_none, steps};

@@ -44,9 +44,11 @@ fn watts(power: f64) -> String {
     format!("{}{NARROW_SPACE}W", three(power))
 }
 
-/// Emulated work is no measure of hardware, and neither is what it takes.
+/// Emulated work is no measure of hardware, and neither is what it takes. The one figure of a command is not an amount of work.
 fn per_joule(view: &View, point: &PointResult) -> Option<String> {
-    let served = point.throughput.as_ref().filter(|_| !view.report.plan.host.emulates(point.backend))?;
+    let is_work = view.unit_of_figure(point, view.headline_of(point)).is_none();
+    let is_real = !view.report.plan.host.emulates(point.backend);
+    let served = point.throughput.as_ref().filter(|_| is_work && is_real)?;
     let watts = point.power_w.filter(|watts| *watts > 0.0)?;
     Some(format!("{} {}", three(served.figure.value / watts), served.unit.trim_end_matches("/s")))
 }

@@ -1,7 +1,7 @@
 //! The table of steps.
 
 use super::section::{Cell, Column, GroupHead, Holds, Row, RowGroup, Table, given, measured};
-use super::{Group, Kind, Outcome, View, proof};
+use super::{Group, Kind, Outcome, RateColumn, View, proof};
 use crate::number::{percent, three, whole};
 use tilemark_plan::plan::Backend;
 use tilemark_record::{
@@ -16,14 +16,15 @@ const READY: usize = 10;
 const OUTCOME: usize = 13;
 
 /// All columns, in order.
-pub(crate) fn columns() -> Vec<Column> {
+pub(crate) fn columns(rate: RateColumn) -> Vec<Column> {
     let named = |head, holds| Column { holds, ..measured(head) };
     vec![
         given("Tiles").unit("").word("tile"),
         given("Guests").unit("").word("guest").dispensable(6),
         given("vCPUs").unit("per thread").short_unit("/thread").word("vcpus-per-thread").dispensable(5),
         measured("Offered").unit("per s").word("offered").dispensable(3),
-        measured("Served").unit("per s").word("throughput").dispensable(7),
+        Column { word: if rate == RateColumn::Served { "throughput" } else { "" }, ..rate.head() }
+            .dispensable(7),
         measured("Achieved").unit("").word("achieved").dispensable(2),
         measured("p50").unit("ms").word("p50").dispensable(4),
         measured("p99").unit("ms, 95 % interval").short_unit("ms [95 %]").word("p99"),
@@ -49,11 +50,13 @@ pub(crate) fn columns() -> Vec<Column> {
 pub(crate) fn steps(view: &View) -> Table {
     let mut notes = Notes::default();
     let several = view.groups.len() > 1;
+    let headline_unit = |point: &PointResult| view.unit_of_figure(point, view.headline_of(point));
+    let rate = RateColumn::of(view.points().map(|(_, point)| headline_unit(point)));
     let groups = view.groups.iter().map(|group| RowGroup {
         head: group_head(view, group, several),
-        rows: group.points.iter().map(|point| row(view, group.kind, point, &mut notes)).collect(),
+        rows: group.points.iter().map(|point| row(view, group.kind, point, rate, &mut notes)).collect(),
     });
-    let mut table = Table { columns: columns(), groups: groups.collect(), ..Table::default() };
+    let mut table = Table { columns: columns(rate), groups: groups.collect(), ..Table::default() };
     table.notes = notes.0;
     if view.report.result.interference.is_some() {
         by_roles(view, &mut table);
@@ -145,13 +148,15 @@ impl Notes {
     }
 }
 
-fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
+fn row(view: &View, kind: Kind, point: &PointResult, rate: RateColumn, notes: &mut Notes) -> Row {
     let mut cell = |text: Option<String>, figure: &str| {
         let note = text.is_none().then(|| notes.number(view.missing(point, figure)));
         Cell { note, ..Cell::figure(text) }
     };
     let p50 = point.latency_ms.and_then(|latency| latency.p50);
     let p99 = p99(point);
+    let served = point.throughput.as_ref().map(|throughput| throughput.figure.value);
+    let unit = view.unit_of_figure(point, view.headline_of(point));
     let worst = worst_guest(view, point);
     let ready = point.seconds_to_ready;
     let kept = point.repeats_kept;
@@ -161,7 +166,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         whole(point.guests.into()).into(),
         three(point.vcpus_per_thread).into(),
         cell(point.offered.map(three), "offered"),
-        cell(point.throughput.as_ref().map(|throughput| three(throughput.figure.value)), "throughput"),
+        cell(served.map(|value| rate.cell(value, unit)), "throughput"),
         cell(point.achieved_fraction.map(percent), "achieved_fraction"),
         cell(p50.map(three), "latency_ms.p50"),
         cell(p99.map(|figure| three(figure.value)), "p99_ms"),

@@ -83,7 +83,7 @@ pub(crate) struct Column {
     /// Its head.
     pub(crate) head: Cow<'static, str>,
     /// Its unit, under the head.
-    pub(crate) unit: Option<&'static str>,
+    pub(crate) unit: Option<Cow<'static, str>>,
     /// The unit where room is scarce.
     pub(crate) short_unit: Option<&'static str>,
     /// The word of the glossary that explains it; empty if none does.
@@ -112,8 +112,8 @@ pub(crate) fn words(head: impl Into<Cow<'static, str>>) -> Column {
 
 impl Column {
     /// With a unit.
-    pub(crate) fn unit(self, unit: &'static str) -> Self {
-        Self { unit: Some(unit), ..self }
+    pub(crate) fn unit(self, unit: impl Into<Cow<'static, str>>) -> Self {
+        Self { unit: Some(unit.into()), ..self }
     }
 
     /// With a shorter unit where room is scarce.
@@ -132,8 +132,8 @@ impl Column {
     }
 
     /// The unit in a terminal.
-    pub(crate) fn narrow_unit(&self) -> &'static str {
-        self.short_unit.or(self.unit).unwrap_or_default()
+    pub(crate) fn narrow_unit(&self) -> &str {
+        self.short_unit.or(self.unit.as_deref()).unwrap_or_default()
     }
 
     /// Whether its cells begin at the left.

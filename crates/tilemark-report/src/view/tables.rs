@@ -1,7 +1,7 @@
 //! The tables that only the page has: fairness, every load, what two sides differ in and what came of it.
 
 use super::section::{Cell, GroupHead, Row, RowGroup, Table, given, group_named, measured, words};
-use super::{View, load_p99, percent_or_none};
+use super::{RateColumn, View, load_p99, percent_or_none};
 use crate::number::{change, percent, three, whole};
 use crate::published::Paper;
 use tilemark_plan::scenario::LoopKind;
@@ -53,12 +53,14 @@ fn fairness_cells(view: &View, point: &PointResult) -> Vec<Cell> {
 
 /// Every load at each step.
 pub(crate) fn loads(view: &View) -> Table {
+    let all = || view.points().flat_map(|(_, point)| point.loads.iter().map(move |load| (point, load)));
+    let rate = RateColumn::of(all().map(|(point, load)| view.unit_of_figure(point, &load.name)));
     let columns = vec![
         measured("Step"),
         words("Load"),
         words("Measured"),
         measured("Offered").unit("per s"),
-        measured("Served").unit("per s"),
+        rate.head(),
         measured("Achieved"),
         measured("Mean").unit("ms"),
         measured("p50"),
@@ -71,12 +73,13 @@ pub(crate) fn loads(view: &View) -> Table {
         measured("Lateness").unit("p99, \u{b5}s").word("lateness"),
     ];
     let rows = view.points().filter(|(_, point)| !point.loads.is_empty()).map(|(group, point)| {
-        Row::of(view, point, view.label(group, point), point.loads.iter().map(load_cells).collect())
+        let cells = |load: &LoadResult| load_cells(load, rate, view.unit_of_figure(point, &load.name));
+        Row::of(view, point, view.label(group, point), point.loads.iter().map(cells).collect())
     });
     Table::new(columns, rows.collect())
 }
 
-fn load_cells(load: &LoadResult) -> Vec<Cell> {
+fn load_cells(load: &LoadResult, rate: RateColumn, unit: Option<&str>) -> Vec<Cell> {
     let how = match (load.measured, load.loop_kind) {
         (Measured::Outside, LoopKind::Open) => "outside, open loop",
         (Measured::Outside, LoopKind::Closed) => "outside, closed loop",
@@ -85,11 +88,12 @@ fn load_cells(load: &LoadResult) -> Vec<Cell> {
     };
     let figure = |value: Option<f64>| Cell::figure(value.map(three));
     let latency = load.latency_ms;
+    let served = load.throughput.as_ref().map(|throughput| throughput.figure.value);
     vec![
         load.name.clone().into(),
         how.into(),
         figure(load.offered),
-        figure(load.throughput.as_ref().map(|throughput| throughput.figure.value)),
+        Cell::figure(served.map(|value| rate.cell(value, unit))),
         Cell::figure(load.achieved_fraction.map(percent)),
         figure(latency.mean),
         figure(latency.p50),

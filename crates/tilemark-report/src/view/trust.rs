@@ -319,7 +319,9 @@ fn resolution(view: &View) -> String {
     let p99 = point.p99_ms.as_ref().and_then(half_width);
     let throughput = point.throughput.as_ref().and_then(|throughput| half_width(&throughput.figure));
     let kept = point.repeats_kept;
-    let named: Vec<String> = [("p99", p99), ("throughput", throughput)]
+    let printed = view.unit_of_figure(point, view.headline_of(point));
+    let rate = if printed.is_some() { "the figure" } else { "throughput" };
+    let named: Vec<String> = [("p99", p99), (rate, throughput)]
         .into_iter()
         .zip(LEAST_CHANGES)
         .filter_map(|((name, half), least)| half.map(|half| (name, half, least)))

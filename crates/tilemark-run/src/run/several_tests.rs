@@ -12,11 +12,12 @@ use tilemark_fixtures as fixtures;
 use tilemark_plan::{
     plan::{Backend, Plan, Point},
     resolve::Request,
+    workload::CommandParameters,
 };
 use tilemark_record::{
     Event, RunDirectory,
     result::{LatencyMs, LatenessUs, Measured, Provenance, VerdictStatus},
-    summary::{Busy, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary},
+    summary::{Busy, CommandFigure, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary},
 };
 use tilemark_report::{Colour, Style, Trend};
 use tilemark_statistics::CHANGE_RUNS_MIN;
@@ -180,7 +181,11 @@ fn load(point: &Point, p99: f64) -> LoadFigures {
         surge: None,
         store: Vec::new(),
         jobs: Vec::new(),
-        figure: None,
+        figure: first
+            .work
+            .command()
+            .and_then(CommandParameters::printed_figure)
+            .map(|(unit, better)| CommandFigure { value: p99, unit: unit.to_owned(), better }),
     }
 }
 
@@ -458,6 +463,25 @@ fn a_host_that_carries_no_tile_any_more_has_the_value_0_and_its_level_changed() 
         text.contains("at least 2 ") && text.contains("the largest count that holds fell by 100 %"),
         "{text}"
     );
+}
+
+#[test]
+fn the_figure_of_a_command_is_followed_in_its_unit_and_direction() {
+    let scenario = fixtures::TILE
+        .replace("role = \"web\"", "role = \"compute\"")
+        .replace("rate = \"10/s\"\n", "")
+        .replace(
+            "[load.web]",
+            "[load.command]\nrun = [\"x\"]\nfigure = \"(.)\"\nunit = \"s\"\nbetter = \"lower\"",
+        );
+    let folder = tempfile::tempdir().unwrap();
+    let made: Vec<Made> = days(3).into_iter().map(|one| Made { scenario: scenario.clone(), ..one }).collect();
+    let found = followed(folder.path(), &made);
+    let figure = &found.series[0].measures[2];
+    assert_eq!((&*figure.name, &*figure.unit, figure.more_is_better), ("web figure at 2 tiles", "s", false));
+    assert!((figure.values[0].unwrap().value - 20.1).abs() < 0.01, "{:?}", figure.values);
+    let text = found.terminal(WIDE);
+    assert!(text.contains("p99 and Figure are: ") && !text.contains("Served"), "{text}");
 }
 
 #[test]

@@ -6,7 +6,10 @@ use crate::{
     run::compare::made_with,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_plan::plan::{Backend, Plan};
+use tilemark_plan::{
+    plan::{Backend, Plan},
+    workload::Better,
+};
 use tilemark_record::{
     RunDirectory,
     result::{Difference, Figure, PointResult, Provenance, RunResult, VerdictStatus},
@@ -205,7 +208,8 @@ fn capacity(runs: &[Followed]) -> TrendMeasure {
     TrendMeasure { at_least, ..measure }
 }
 
-/// p99 and throughput of the headline load at the step that most trusted runs measured; of several the largest.
+/// p99 and throughput of the headline load, or the one figure of its command, at the step that most trusted runs measured; of several the
+/// largest.
 fn at_a_step(runs: &[Followed]) -> Vec<TrendMeasure> {
     let mut counts: BTreeMap<(u32, &BTreeMap<String, String>), usize> = BTreeMap::new();
     for run in runs {
@@ -232,17 +236,25 @@ fn at_a_step(runs: &[Followed]) -> Vec<TrendMeasure> {
     let p99 = figures(&|point| point.p99_ms);
     let served = figures(&|point| point.throughput.as_ref().map(|throughput| throughput.figure));
     let unit = points.iter().flatten().find_map(|point| Some(point.throughput.as_ref()?.unit.clone()));
+    let better = runs.iter().find_map(|run| better_of_figure(&run.plan, &headline));
+    let what = if better.is_some() { "figure" } else { "served" };
+    let rate = measure(
+        runs,
+        format!("{headline} {what} {place}"),
+        &unit.unwrap_or_default(),
+        better != Some(Better::Lower),
+        served,
+        LEAST_CHANGE,
+    );
     vec![
         measure(runs, format!("{headline} p99 {place}"), "ms", false, p99, LEAST_CHANGE_OF_TAIL),
-        measure(
-            runs,
-            format!("{headline} served {place}"),
-            &unit.unwrap_or_default(),
-            true,
-            served,
-            LEAST_CHANGE,
-        ),
+        TrendMeasure { is_of_command: better.is_some(), ..rate },
     ]
+}
+
+/// Which way the one figure of a load's command is better, where it has one.
+fn better_of_figure(plan: &Plan, load: &str) -> Option<Better> {
+    plan.points.iter().find_map(|point| point.figure_of(load)).map(|(_, better)| better)
 }
 
 fn own_points(run: &Followed) -> impl Iterator<Item = &PointResult> {
@@ -289,6 +301,7 @@ fn measure(
     TrendMeasure {
         name,
         unit: unit.to_owned(),
+        is_of_command: false,
         more_is_better,
         at_least: vec![false; values.len()],
         values,

@@ -617,7 +617,7 @@ mod tests {
         assert!((low - 2.778 * 1.07).abs() < 0.001 && (high - 2.778 * 1.09).abs() < 0.001, "{low} {high}");
         assert!(point.lines[2].ends_with("% [+7.0, +9.0] from the other host"), "{:?}", point.lines);
         let units = |fleet: &FleetVerdict| -> Vec<_> {
-            hosts(fleet).columns.iter().filter_map(|column| column.unit).collect()
+            hosts(fleet).columns.iter().filter_map(|column| column.unit.clone()).collect()
         };
         assert_eq!(units(&fleet)[0], "% from the other host");
         fleet.groups.push(fleet.groups[0].clone());
