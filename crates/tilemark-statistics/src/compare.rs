@@ -1,5 +1,7 @@
 //! Two sides: better, worse, no difference beyond a margin, or cannot tell; and the exit verdict of `git bisect run`.
 
+use tilemark_record::summary::Better;
+
 use crate::failures::{FailureChange, Failures, compare_failures};
 use crate::figure::{Figure, Interval, Missing};
 use crate::holm::holm;
@@ -24,6 +26,15 @@ pub enum BetterWhen {
     Higher,
     /// Latency, memory, processor time.
     Lower,
+}
+
+impl From<Better> for BetterWhen {
+    fn from(better: Better) -> Self {
+        match better {
+            Better::Higher => Self::Higher,
+            Better::Lower => Self::Lower,
+        }
+    }
 }
 
 /// Whether a measure was named before the run as one that decides.

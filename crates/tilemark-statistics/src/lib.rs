@@ -43,7 +43,9 @@ pub use fleet::{
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_quantile};
 pub use moments::{geometric_mean, mean, median, sample_deviation, sample_variance};
-pub use percentile::{REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name};
+pub use percentile::{
+    P99_REQUESTS_MIN, P99_REQUESTS_PLANNED, REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name,
+};
 pub use permutation::{
     Arrangement, Block, BlockSize, DRAWN_RELABELINGS, Design, EXACT_RELABELINGS_MAX, PermutationTest,
     Relabelings, can_reach, permutation_test, repeats_needed,

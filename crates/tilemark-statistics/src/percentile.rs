@@ -6,6 +6,12 @@ use crate::figure::Missing;
 /// rank; with fewer, a "p99.9" is the largest value by another name.
 pub const REQUESTS_BEYOND_MIN: u64 = 20;
 
+/// Requests of which p99 may be printed: 20 of them lie beyond it.
+pub const P99_REQUESTS_MIN: u64 = 2_000;
+
+/// Requests to plan for where each repeat needs a p99 of its own: a tenth more, because their number differs from repeat to repeat.
+pub const P99_REQUESTS_PLANNED: u64 = P99_REQUESTS_MIN + P99_REQUESTS_MIN / 10;
+
 /// Says whether `fraction` (0.99 for p99) may be printed of so many requests, or why not.
 pub fn percentile_admissible(requests: u64, fraction: f64) -> Result<(), Missing> {
     // 1 - 0.999 is just above 0.001; a millionth of a request decides nothing.
@@ -31,8 +37,8 @@ mod tests {
     #[test]
     fn a_percentile_needs_twenty_requests_beyond_it() {
         for (requests, fraction, admissible) in [
-            (2_000, 0.99, true),
-            (1_999, 0.99, false),
+            (P99_REQUESTS_MIN, 0.99, true),
+            (P99_REQUESTS_MIN - 1, 0.99, false),
             (20_000, 0.999, true),
             (19_999, 0.999, false),
             (40, 0.5, true),

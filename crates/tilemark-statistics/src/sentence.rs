@@ -588,13 +588,19 @@ impl LostSide {
     }
 }
 
-/// How two sides differ. `blocked`: why nothing may be said about them whatever was measured; `why_not`: why a measure that decides
-/// has no interval.
+/// Why a comparison has no outcome, whatever its figures are.
+pub struct NoOutcome {
+    /// Why nothing may be said about the sides, or why a measure that decides has no interval.
+    pub reason: String,
+    /// What to do, where more repeats do not help.
+    pub remedy: Option<String>,
+}
+
+/// How two sides differ.
 pub fn sides(
     comparison: &Comparison,
     pairing: Pairing,
-    blocked: Option<&str>,
-    why_not: Option<&str>,
+    why_not: Option<&NoOutcome>,
     lost: Option<&LostSide>,
 ) -> String {
     let with = |outcome| first_with(comparison, pairing, outcome);
@@ -609,7 +615,7 @@ pub fn sides(
         }
         ComparisonOutcome::NoDifference => no_difference(comparison, pairing),
         ComparisonOutcome::DiffersBetweenRuns => differs_between_runs(comparison, pairing),
-        ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not), lost),
+        ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, why_not, lost),
     };
     format!("{text} {}", cause(&comparison.differences))
 }
@@ -713,7 +719,7 @@ fn differs_between_runs(comparison: &Comparison, pairing: Pairing) -> String {
 fn cannot_tell(
     comparison: &Comparison,
     pairing: Pairing,
-    why: Option<&str>,
+    why_not: Option<&NoOutcome>,
     lost: Option<&LostSide>,
 ) -> String {
     if let Some(lost) = lost {
@@ -726,17 +732,19 @@ fn cannot_tell(
     }
     let primary = || comparison.measures.iter().filter(|measure| measure.primary);
     if pairing == Pairing::None && primary().next().is_some() {
-        let why = why.unwrap_or("no difference was seen between these two runs");
+        let why = why_not.map_or("no difference was seen between these two runs", |why| why.reason.as_str());
         return format!("No answer: {why}. {TWO_RUNS}");
     }
     if let Some(both) = fails_less_and_is_slower(comparison, pairing) {
         return format!("No answer: {both}. Weigh one against the other: more repeats will not decide it.");
     }
     let failure = open_failure(comparison);
-    let (reason, fix) = match (failure, undecided(comparison, pairing)) {
-        (Some(failure), _) => (format!("{failure}, which can be chance"), more(None)),
-        _ if why.is_some() => (why.unwrap_or_default().to_owned(), more(None)),
-        (None, Some(open)) => {
+    let (reason, fix) = match (failure, why_not, undecided(comparison, pairing)) {
+        (Some(failure), ..) => (format!("{failure}, which can be chance"), more(None)),
+        (None, Some(NoOutcome { reason, remedy }), _) => {
+            (reason.clone(), remedy.clone().unwrap_or_else(|| more(None)))
+        }
+        (None, None, Some(open)) => {
             let widest = widest(primary().filter(|open| open.outcome == ComparisonOutcome::CannotTell));
             let margin = widest.and_then(|measure| measure.margin).unwrap_or_default();
             let better = first_with(comparison, pairing, ComparisonOutcome::Better)
@@ -747,7 +755,7 @@ fn cannot_tell(
             );
             (text, more(widest.and_then(repeats_wanted)))
         }
-        (None, None) => ("the sides have no measure in common".to_owned(), more(None)),
+        (None, None, None) => ("the sides have no measure in common".to_owned(), more(None)),
     };
     format!("No answer: {reason}; to fix: {fix}.")
 }

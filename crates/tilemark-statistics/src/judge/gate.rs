@@ -319,7 +319,8 @@ fn unproven(limit_ms: f64, repeats: &[&LoadFigures]) -> Option<String> {
     ))
 }
 
-fn is_without_latency(load: &LoadFigures) -> bool {
+/// A closed loop that was served and of which no latency was taken.
+pub(crate) fn is_without_latency(load: &LoadFigures) -> bool {
     load.loop_kind == LoopKind::Closed && load.latency_ms.n == 0 && load.completed > 0
 }
 

@@ -17,6 +17,7 @@ use super::law::Seen;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::notes::Notes;
+use super::repeat_figures::ONE_FIGURE;
 use super::survey::{Standing, Survey};
 use super::tail::{Merged, RepeatLatency};
 use super::{clients, hooks, kernel, placement, steady};
@@ -273,6 +274,9 @@ fn vs_one_tile(
 ) -> Result<f64, Missing> {
     let name = headline.ok_or_else(|| Missing::because("this scenario has no load"))?;
     let one = one_tile(measured, all).ok_or_else(|| Missing::because("one tile was not measured"))?;
+    if measured.load(name).iter().any(|load| load.figure.is_some()) {
+        return Err(Missing::because(ONE_FIGURE));
+    }
     let throughput = |of: &MeasuredPoint| {
         let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::Plan;
+use tilemark_plan::plan::{LoadPlan, Plan};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::{Screened, ScreenedSetting};
+use tilemark_plan::workload::CommandParameters;
 use tilemark_record::result::{
     ComparisonOutcome, FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome,
     VoidedSides,
@@ -76,10 +77,15 @@ struct Screen {
     figure: fn(&RepeatSummary, &str) -> Option<f64>,
 }
 
-/// What is measured: what the load gets done, how long it takes where its demand is fixed, and the tail.
-fn measures(loop_kind: LoopKind) -> Vec<Screen> {
+/// What is measured: the one figure of a command; else what the load gets done, how long it takes where its demand is fixed, and the tail.
+fn measures(load: &LoadPlan) -> Vec<Screen> {
     let measure = |name, better_when, is_tail, figure| Screen { name, better_when, is_tail, figure };
-    let rate = measure("throughput", BetterWhen::Higher, false, throughput as fn(&RepeatSummary, &str) -> _);
+    let rate = throughput as fn(&RepeatSummary, &str) -> _;
+    if let Some((_, better)) = load.work.command().and_then(CommandParameters::printed_figure) {
+        return vec![measure("figure", better.into(), false, rate)];
+    }
+    let loop_kind = load.demand.loop_kind();
+    let rate = measure("throughput", BetterWhen::Higher, false, rate);
     let median = (loop_kind == LoopKind::Open).then(|| measure("p50", BetterWhen::Lower, false, p50));
     let tail = measure("p99", BetterWhen::Lower, true, p99);
     [Some(rate), median, Some(tail)].into_iter().flatten().collect()
@@ -95,7 +101,7 @@ pub(crate) fn screening(
     let headline = plan.scenario.headline.as_deref()?;
     let first = plan.points.iter().find(|point| point.screened.is_some())?;
     let load = first.loads.iter().find(|load| load.name == headline)?;
-    let measures = measures(load.demand.loop_kind());
+    let measures = measures(load);
     let by_design = by_design(plan, measured, &measures, headline, missing);
     let confirmed = |step: &SideStep| compared(plan, step, &measures, headline);
     let settings = screening.settings.iter().zip(by_design).map(|(setting, screened)| {

@@ -3,7 +3,7 @@
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
-use super::blocks::{RepeatBlock, whole_blocks};
+use super::blocks::{RepeatBlock, serves, whole_blocks};
 use super::measured::MeasuredPoint;
 use super::pairing::Pairing;
 
@@ -32,6 +32,14 @@ impl<'m, 'a> SideStep<'m, 'a> {
         kept(&self.a) && kept(&self.b)
     }
 
+    /// Repeats that count, of both sides, in which a load was served.
+    pub(crate) fn served(&self, load: &str) -> Vec<&'a RepeatSummary> {
+        self.all()
+            .flat_map(|point| point.kept.iter().copied())
+            .filter(|repeat| serves(repeat, load))
+            .collect()
+    }
+
     pub(crate) fn place(&self) -> String {
         let point = self.first().point;
         let tiles = format!("at {}", counted(point.tiles, "tile"));
@@ -51,6 +59,16 @@ impl<'m, 'a> SideStep<'m, 'a> {
             Pairing::None | Pairing::Runs => vec![RepeatBlock { a, b }],
         }
     }
+}
+
+/// The step that decides: the largest that both sides hold. Beyond, speed is the length of a queue. Where there is none, the
+/// smallest that was measured.
+pub(crate) fn decisive<'s, 'm, 'a>(steps: &'s [SideStep<'m, 'a>]) -> Option<&'s SideStep<'m, 'a>> {
+    // In the order given, so that of several values at one count the first decides.
+    let held = steps.iter().filter(|step| step.holds());
+    let largest = held.rev().max_by_key(|step| step.first().point.tiles);
+    let measured = || steps.iter().filter(|step| step.is_measured());
+    largest.or_else(|| measured().min_by_key(|step| step.first().point.tiles)).or(steps.first())
 }
 
 /// Whether a side holds a step: no run broke the gate, and at least one kept it.

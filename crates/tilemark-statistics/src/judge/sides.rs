@@ -1,32 +1,26 @@
-//! Two sides, whether of one run or of records of their own: which measures decide and what they say.
+//! Two sides, whether of one run or of records of their own: what failures and measures show.
 
 use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, SideName};
-use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{
     Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Voided, VoidedSides,
 };
-use tilemark_record::summary::Better;
 
-use super::blocks::{FigureOf, RepeatBlock, figures, serves};
 use super::differences;
+use super::few_requests::FewRequests;
 use super::measured::MeasuredPoint;
 use super::pairing::Pairing;
-use super::repeat_figures::{p50, p99, processor_per_answer, throughput};
 use super::side_failures::{at_gates, at_step};
-use super::side_step::SideStep;
+use super::side_measures::{ValueScale, measures};
+use super::side_step::{SideStep, decisive};
 use super::validity::busy_host;
-use crate::compare::{
-    Asked, BetterWhen, Change, LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, Measure, Rank, SideComparison,
-    SideVerdict, compare_many,
-};
+use crate::compare::{Asked, BetterWhen, Change, Measure, Rank, SideComparison, SideVerdict, compare_many};
 use crate::failures::{FailureChange, Failures};
-use crate::figure::Missing;
 use crate::fisher::fisher_exact;
 use crate::moments::geometric_mean;
 use crate::permutation::Block;
-use crate::sentence::{self, LostSide};
+use crate::sentence::{self, LostSide, NoOutcome};
 
 /// The significance of a comparison that has no step.
 pub(crate) const SIGNIFICANCE: f64 = 0.01;
@@ -62,16 +56,6 @@ pub(crate) fn of_plan(
     arithmetic.map(|arithmetic| ready.judged(arithmetic, 1, missing))
 }
 
-/// The step that decides: the largest that both sides hold. Beyond, speed is the length of a queue. Where there is none, the
-/// smallest that was measured.
-fn decisive<'s, 'm, 'a>(steps: &[&'s SideStep<'m, 'a>]) -> Option<&'s SideStep<'m, 'a>> {
-    // In the order given, so that of several values at one count the first decides.
-    let held = steps.iter().filter(|step| step.holds());
-    let largest = held.rev().max_by_key(|step| step.first().point.tiles);
-    let measured = || steps.iter().filter(|step| step.is_measured());
-    largest.or_else(|| measured().min_by_key(|step| step.first().point.tiles)).or(steps.first()).copied()
-}
-
 /// All that is asked of two sides, before anything is tested.
 pub(crate) struct Ready<'s, 'm, 'a> {
     plan: &'s Plan,
@@ -82,22 +66,11 @@ pub(crate) struct Ready<'s, 'm, 'a> {
     differences: Vec<Difference>,
     pub(crate) significance: f64,
     failures: Vec<Failures>,
+    /// Why the tail of the step that decides has no p99 of each repeat, where more requests would give it one.
+    few_requests: Option<FewRequests<'a>>,
     measures: Vec<Measure>,
     /// The scale of the values of each measure.
     scales: Vec<ValueScale>,
-}
-
-/// In which unit a measure's values are shown.
-struct ValueScale {
-    unit: String,
-    /// How many of them a value of the judge is.
-    factor: f64,
-}
-
-impl ValueScale {
-    fn of(unit: impl Into<String>) -> Self {
-        Self { unit: unit.into(), factor: 1.0 }
-    }
 }
 
 impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
@@ -111,8 +84,7 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
         let headline = plan.scenario.headline.as_deref().unwrap_or_default();
         let significance =
             steps.first().map_or(SIGNIFICANCE, |step| step.first().point.measure.significance.get());
-        let in_order: Vec<&SideStep> = steps.iter().collect();
-        let decisive = decisive(&in_order);
+        let decisive = decisive(steps);
         let decides = |step: &SideStep| decisive.is_some_and(|decisive| std::ptr::eq(decisive, step));
         let mut measures: Vec<(Measure, ValueScale)> =
             steps.iter().flat_map(|step| measures(step, headline, pairing, decides(step))).collect();
@@ -129,6 +101,7 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
             differences,
             significance,
             failures,
+            few_requests: decisive.and_then(|step| FewRequests::at(step, headline)),
             measures,
             scales,
         }
@@ -166,15 +139,28 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
         // That there is one run a side is in the sentence already.
         let blocked = arithmetic.blocked.as_deref().filter(|_| self.pairing != Pairing::None || emulated);
         let lost = self.decisive.and_then(lost_side);
-        comparison.sentence = sentence::sides(
-            &comparison,
-            self.pairing,
-            blocked,
-            why_not(&arithmetic).as_deref(),
-            lost.as_ref(),
-        );
+        let blocked = blocked.map(|reason| NoOutcome { reason: reason.to_owned(), remedy: None });
+        let why = blocked.or_else(|| self.why_not(&arithmetic));
+        comparison.sentence = sentence::sides(&comparison, self.pairing, why.as_ref(), lost.as_ref());
         let decided_by = self.decisive.map(|step| step.all().map(|point| point.point.index).collect());
         JudgedSides { comparison, arithmetic, decided_by: decided_by.unwrap_or_default() }
+    }
+
+    /// Why a primary measure has no answer at all, in the words of the arithmetic.
+    fn why_not(&self, arithmetic: &SideComparison) -> Option<NoOutcome> {
+        let primary = arithmetic.changes.iter().filter(|change| change.rank == Rank::Primary);
+        primary.filter(|change| change.verdict == SideVerdict::CannotTell).find_map(|change| {
+            let of_ratio = match &change.ratio {
+                Ok(ratio) => ratio.interval.as_ref().err(),
+                Err(reason) => Some(reason),
+            };
+            let reason = of_ratio.or(change.resolution.as_ref().err()).or(change.p.as_ref().err())?;
+            let few = self.few_requests.as_ref().filter(|_| change.is_tail);
+            Some(NoOutcome {
+                reason: format!("{}: {}", change.measure, reason.reason),
+                remedy: few.map(FewRequests::remedy),
+            })
+        })
     }
 
     /// The measures as they are stored; why one has no figure is missing's.
@@ -210,16 +196,6 @@ fn overall_outcome(arithmetic: &SideComparison, pairing: Pairing, emulated: bool
         }
         Some(_) => ComparisonOutcome::CannotTell,
     }
-}
-
-/// Why a primary measure has no answer at all, in the words of the arithmetic.
-fn why_not(arithmetic: &SideComparison) -> Option<String> {
-    let primary = arithmetic.changes.iter().filter(|change| change.rank == Rank::Primary);
-    primary.filter(|change| change.verdict == SideVerdict::CannotTell).find_map(|change| {
-        let reason = change.ratio.as_ref().err().or(change.ratio.as_ref().ok()?.interval.as_ref().err());
-        let reason = reason.or(change.resolution.as_ref().err()).or(change.p.as_ref().err())?;
-        Some(format!("{}: {}", change.measure, reason.reason))
-    })
 }
 
 pub(super) fn voided(step: &SideStep) -> VoidedSides {
@@ -274,74 +250,6 @@ fn unequal_discards(voided: &VoidedSides) -> Option<String> {
             "{a} of {of_a} repeats of A and {b} of {of_b} of B were discarded, which is more than chance (p = {p:.3}): one side may be the cause"
         )
     })
-}
-
-/// What is compared at one step. A closed loop shows a slower side by what it gets done, an open loop by how
-/// long it takes; then the tail, then processor time.
-fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) -> Vec<(Measure, ValueScale)> {
-    let kept = step.all().find_map(|point| point.kept.first());
-    let load = kept.and_then(|repeat| repeat.loads.iter().find(|load| load.name == headline));
-    let closed = load.is_some_and(|load| load.loop_kind == LoopKind::Closed);
-    let (place, plan) = (step.place(), &step.first().point.measure);
-    let measure = |name: String, ranked: bool, better_when, figure: FigureOf| Measure {
-        name: format!("{name} {place}"),
-        better_when,
-        rank: if ranked && decides { Rank::Primary } else { Rank::Secondary },
-        is_tail: false,
-        least_change: LEAST_CHANGE,
-        margin: plan.margin.get(),
-        blocks: blocks(step, headline, pairing, figure),
-    };
-    let figure = load.and_then(|load| load.figure.as_ref());
-    let what = if figure.is_some() { "figure" } else { "throughput" };
-    let better = match figure.map(|figure| figure.better) {
-        Some(Better::Lower) => BetterWhen::Lower,
-        Some(Better::Higher) | None => BetterWhen::Higher,
-    };
-    let rate = measure(format!("{headline} {what}"), closed, better, &|repeat| throughput(repeat, headline));
-    let median =
-        measure(format!("{headline} p50"), !closed, BetterWhen::Lower, &|repeat| p50(repeat, headline));
-    let tail = Measure {
-        is_tail: true,
-        least_change: LEAST_CHANGE_OF_TAIL,
-        margin: plan.margin_p99.get(),
-        ..measure(format!("{headline} p99"), true, BetterWhen::Lower, &|repeat| p99(repeat, headline))
-    };
-    let processor =
-        measure("processor time per answer".to_owned(), true, BetterWhen::Lower, &processor_per_answer);
-    let rate = (rate, ValueScale::of(load.map(|load| load.unit_of_rate()).unwrap_or_default()));
-    let [median, tail] = [median, tail].map(|latency| (latency, ValueScale::of("ms")));
-    let processor = (processor, ValueScale { unit: "ms of the host".to_owned(), factor: 1_000.0 });
-    if closed { vec![rate, tail, processor, median] } else { vec![median, tail, processor, rate] }
-}
-
-/// A figure of the repeats that served something; those that did not are counted among the failures.
-fn blocks(
-    step: &SideStep,
-    headline: &str,
-    pairing: Pairing,
-    figure: FigureOf,
-) -> Result<Vec<Block>, Missing> {
-    if pairing == Pairing::Runs {
-        return Ok(vec![Block {
-            a: of_runs(&step.a, headline, figure)?,
-            b: of_runs(&step.b, headline, figure)?,
-        }]);
-    }
-    let whole = step.blocks(pairing, |point| point.kept.clone());
-    let served: Vec<RepeatBlock> = whole.iter().filter_map(|block| block.served(headline)).collect();
-    figures(&served, figure)
-}
-
-/// One value for each run: the mean of its repeats on logarithms.
-fn of_runs(runs: &[&MeasuredPoint], headline: &str, figure: FigureOf) -> Result<Vec<f64>, Missing> {
-    let of_run = |run: &&MeasuredPoint| {
-        let served = run.kept.iter().filter(|repeat| serves(repeat, headline));
-        let values: Option<Vec<f64>> = served.map(|repeat| figure(repeat)).collect();
-        values.and_then(|values| geometric_mean(&values))
-    };
-    let values: Option<Vec<f64>> = runs.iter().map(of_run).collect();
-    values.ok_or_else(|| Missing::because("a run does not have it in every repeat that counts"))
 }
 
 fn outcome(verdict: SideVerdict) -> ComparisonOutcome {

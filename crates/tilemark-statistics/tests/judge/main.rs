@@ -4,6 +4,7 @@
 
 mod answers;
 mod clients;
+mod command;
 mod hooks;
 mod interference;
 mod roles;

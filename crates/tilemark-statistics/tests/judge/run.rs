@@ -6,10 +6,11 @@ use tilemark_plan::plan::{Backend, Plan, Point, SideName};
 use tilemark_plan::resolve::{Request, Sides};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::Screening;
+use tilemark_plan::workload::CommandParameters;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
 use tilemark_record::summary::{
-    Busy, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary,
-    SecondsToReady, WorstSecond,
+    Busy, CommandFigure, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures,
+    RepeatSummary, SecondsToReady, WorstSecond,
 };
 use tilemark_statistics::judge::{Judgement, judge};
 use tilemark_units::Bytes;
@@ -65,6 +66,32 @@ tiles = [1]
 [measure]
 repeats = 5
 "#;
+
+/// A program of the user's own in one guest a tile, that prints how long it took.
+pub(crate) const COMMAND: &str = r#"
+schema = 1
+name = "own"
+about = "a program of one's own"
+headline = "job"
+[[guest]]
+name = "guest"
+role = "compute"
+[[load]]
+name = "job"
+guest = "guest"
+[load.command]
+run = ["bench"]
+figure = 'took ([0-9.]+)'
+unit = "s"
+better = "lower"
+[ladder]
+tiles = [1]
+[measure]
+repeats = 5
+"#;
+
+/// What a command prints that nothing slows, in its unit.
+pub(crate) const FIGURE: f64 = 4.0;
 
 pub(crate) struct Run {
     pub(crate) plan: Plan,
@@ -206,7 +233,12 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
 fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
     let planned: Vec<_> = point.loads.iter().filter(|load| load.name == name).collect();
     let role = point.guests[planned[0].guest as usize].role;
-    let each = 4_000;
+    let figure = planned[0].work.command().and_then(CommandParameters::printed_figure);
+    let figure =
+        figure.map(|(unit, better)| CommandFigure { value: FIGURE * wobble, unit: unit.to_owned(), better });
+    // A command with one figure is all that is done, and has no latency.
+    let each = if figure.is_some() { 1 } else { 4_000 };
+    let latency = |n, p99| if figure.is_some() { LatencyMs::default() } else { latency(n, p99) };
     let guests: Vec<GuestFigures> = planned
         .iter()
         .map(|load| GuestFigures {
@@ -253,7 +285,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         surge: None,
         store: vec![],
         jobs: vec![],
-        figure: None,
+        figure,
     }
 }
 
@@ -299,6 +331,15 @@ fn host() -> HostFigures {
         network_bytes_per_s: Some(1e6),
         power_w: None,
         others: Vec::new(),
+    }
+}
+
+/// A command prints a figure so many times as large.
+pub(crate) fn prints(factor: f64) -> impl Fn(&mut RepeatSummary) {
+    move |repeat| {
+        for figure in repeat.loads.iter_mut().filter_map(|load| load.figure.as_mut()) {
+            figure.value *= factor;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which settings pay, from a whole screening whose effects are known: the design, then what is confirmed.
 
-use crate::run::{CLOSED, Run, SCENARIO, latency, quiet, screened};
+use crate::run::{CLOSED, COMMAND, FIGURE, Run, SCENARIO, latency, quiet, screened};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
@@ -34,7 +34,7 @@ fn eleven() -> Screening {
     }
 }
 
-/// A setting that changes throughput by this share, and p99 by its inverse.
+/// A setting that changes throughput, or the figure of a command, by this share, and p99 by its inverse.
 type Planted = (&'static str, f64);
 
 /// Gives a repeat what is set in its point, and scatter.
@@ -43,14 +43,22 @@ fn change(run: &Run, repeat: &mut RepeatSummary, planted: &[Planted], random: &m
     let own: f64 = planted.iter().filter(|(key, _)| set.contains_key(*key)).map(|(_, by)| by.ln_1p()).sum();
     let [of_rate, of_tail] = SCATTER.map(|deviation| Normal::new(0.0, deviation).unwrap().sample(random));
     let load = &mut repeat.loads[0];
+    if let Some(figure) = &mut load.figure {
+        figure.value = FIGURE * (own + of_rate).exp();
+        return;
+    }
     load.seconds = 20.0 / (own + of_rate).exp();
     load.latency_ms = latency(load.latency_ms.n, 20.0 * (of_tail - own).exp());
 }
 
 /// The design, measured; then what it found confirmed.
 fn tried(planted: &[Planted], seed: u64) -> Run {
+    tried_on(CLOSED, planted, seed)
+}
+
+fn tried_on(text: &str, planted: &[Planted], seed: u64) -> Run {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut run = screened(CLOSED, eleven(), 2);
+    let mut run = screened(text, eleven(), 2);
     let mut repeats = run.repeats.clone();
     repeats.iter_mut().for_each(|repeat| change(&run, repeat, planted, &mut random));
     run.repeats = repeats;
@@ -197,6 +205,18 @@ fn a_setting_under_which_more_repeats_are_discarded_than_by_chance_is_not_known_
     let wanted =
         "setting.2 = 1 is undecided: 45 % of the repeats with it were discarded, 0 % of those without it.";
     assert!(judged.sentence.contains(wanted), "{}", judged.sentence);
+}
+
+#[test]
+fn a_setting_that_raises_a_figure_that_is_better_when_lower_harms() {
+    let judged = tried_on(COMMAND, &[("setting.4", 1.0), ("setting.7", -0.2)], 3).judged();
+    let found = judged.screening.as_ref().unwrap();
+    assert_eq!(keys(found, SettingOutcome::Harms), ["setting.4"], "{}", judged.sentence);
+    assert_eq!(keys(found, SettingOutcome::Pays), ["setting.7"], "{}", judged.sentence);
+    assert!(judged.sentence.contains("1 pays: setting.7 = 1 (figure -"), "{}", judged.sentence);
+    assert!(judged.sentence.contains("1 harms: setting.4 = 1 (figure +"), "{}", judged.sentence);
+    let mut screened = found.settings.iter().flat_map(|setting| &setting.screened);
+    assert!(screened.all(|effect| effect.measure == "figure"));
 }
 
 #[test]
