@@ -452,6 +452,9 @@ pub struct Cost {
     pub p99: Option<Figure>,
     /// Throughput of guests over that of the twin.
     pub throughput: Option<Figure>,
+    /// The one figure of a command in guests over that in the twin. Absent of other loads, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// What could not be made equal.
     pub unequal: Vec<String>,
     /// The same in a sentence.

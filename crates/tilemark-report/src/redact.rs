@@ -188,7 +188,9 @@ impl Scrub {
         if let Some(Function { why_not, proven: _, asked: _, right: _, wrong: _, failed: _ }) = function {
             self.maybe(why_not);
         }
-        if let Some(Cost { unequal, sentence, tiles: _, processor: _, p99: _, throughput: _ }) = cost {
+        if let Some(Cost { unequal, sentence, tiles: _, processor: _, p99: _, throughput: _, figure: _ }) =
+            cost
+        {
             self.all(unequal);
             self.text(sentence);
         }

@@ -9,6 +9,7 @@ use tilemark_record::result::{
     Function, GateMeasure, Interference, LimitResource, MeasureComparison, MeasureEffect, More, PointResult,
     RoleFailure, Screening, SettingEffect, SettingOutcome, Slowdown, Verdict, VerdictStatus,
 };
+use tilemark_record::summary::Better;
 use tilemark_units::counted;
 
 use crate::judge::Pairing;
@@ -542,25 +543,65 @@ fn with_doubt(text: String, doubt: Option<String>) -> String {
     }
 }
 
-/// What virtualization costs. `at_capacity`: the guests are at the largest count that they hold.
-pub fn cost(cost: &Cost, at_capacity: bool) -> String {
+/// Where on their ladders guests and twins are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostStep {
+    /// Both hold the gate.
+    Held,
+    /// The guests are at the largest count that they hold.
+    AtCapacity,
+    /// The guests break the gate.
+    GuestsBreak,
+    /// Their twins do.
+    TwinsBreak,
+    /// Both do.
+    BothBreak,
+    /// It is not known whether both hold the gate.
+    Unknown,
+}
+
+/// What virtualization costs. `better`: which way the one figure of a command is better, where the load has one.
+pub fn cost(cost: &Cost, step: CostStep, better: Option<Better>) -> String {
+    let better = match better {
+        Some(Better::Lower) => " (lower is better)",
+        Some(Better::Higher) => " (higher is better)",
+        None => "",
+    };
     let parts = [
         cost.processor.map(|figure| format!("guests use {} the CPU time for the same work", factor(&figure))),
         cost.p99.map(|figure| format!("their p99 is {} as long", factor(&figure))),
         cost.throughput.map(|figure| format!("their throughput is {} as high", factor(&figure))),
+        cost.figure.map(|figure| format!("their figure is {} as high{better}", factor(&figure))),
     ];
     let costs: Vec<String> = parts.into_iter().flatten().collect();
     if costs.is_empty() {
         return format!("At {} the cost of virtualization is unknown.", tiles(cost.tiles));
     }
-    let edge = match cost.p99 {
-        Some(_) if at_capacity => {
-            " Here the guests are at their capacity and the twins are not. The p99 ratio therefore depends on the load: it is not a fixed \
-             cost of virtualization."
+    let doubt = doubt_of_step(cost, step).map_or_else(String::new, |doubt| format!(" {doubt}"));
+    format!("At {}, compared with their native twins: {}.{doubt}", tiles(cost.tiles), costs.join("; "))
+}
+
+/// What else than virtualization the ratios show.
+fn doubt_of_step(cost: &Cost, step: CostStep) -> Option<String> {
+    let who = match step {
+        CostStep::AtCapacity => {
+            return cost.p99.map(|_| {
+                "Here the guests are at their capacity and the twins are not. The p99 ratio therefore depends on the load: it is not a \
+                 fixed cost of virtualization."
+                    .to_owned()
+            });
         }
-        _ => "",
+        CostStep::Held => return None,
+        CostStep::Unknown => {
+            return Some("It is not known whether guests and twins both hold the gate here.".to_owned());
+        }
+        CostStep::GuestsBreak => "the guests do not hold the gate",
+        CostStep::TwinsBreak => "the twins do not hold the gate",
+        CostStep::BothBreak => "neither the guests nor the twins hold the gate",
     };
-    format!("At {}, compared with their native twins: {}.{edge}", tiles(cost.tiles), costs.join("; "))
+    Some(format!(
+        "Here {who}: the ratios also show overload or failures, and are not a fixed cost of virtualization."
+    ))
 }
 
 fn factor(figure: &Figure) -> String {

@@ -303,7 +303,9 @@ fn row(series: &TrendSeries, place: usize, rate: RateColumn) -> Row {
     let run = &series.runs[place];
     let figure = |at: usize| {
         let text = |measure: &TrendMeasure| match (at, measure.values[place]) {
-            (2, Some(figure)) => Some(rate.cell(figure.value, measure.is_of_command.then_some(&*measure.unit))),
+            (2, Some(figure)) => {
+                Some(rate.cell(figure.value, measure.is_of_command.then_some(&*measure.unit)))
+            }
             _ => measure.value_of(place),
         };
         let cell = Cell::figure(series.measures.get(at).and_then(text));

@@ -5,8 +5,15 @@ use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::gate::{admissible_p99, is_without_latency};
 
+/// Why there is no processor time per answer.
+pub(crate) const NO_ANSWERS: &str =
+    "the answers of its loads are of several kinds, or one figure of a command, and are not added";
+
 /// Why there is no throughput.
 pub(crate) const ONE_FIGURE: &str = "its load has one figure in place of a throughput";
+
+/// Why there is no percentile.
+pub(crate) const NO_LATENCY: &str = "its load reports no latency";
 
 /// Processor time that guests took for one right answer, in parts of the host times seconds. Nothing where answers do not add up.
 pub(crate) fn processor_per_answer(repeat: &RepeatSummary) -> Option<f64> {

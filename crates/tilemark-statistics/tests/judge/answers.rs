@@ -1,4 +1,4 @@
-//! From a ladder to the answer, its sentence and what virtualization costs.
+//! From a ladder to the answer and its sentence.
 
 use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
@@ -716,46 +716,6 @@ fn a_search_can_ask_about_one_point_at_any_time() {
     assert_eq!((known.word(1), known.word(2), known.word(3)), (Some("holds"), Some("breaks"), None));
 }
 
-/// Guests that take 1.25 times the twin's processor time and 1.5 times its p99.
-fn with_twin(guests: Backend) -> Judgement {
-    let run = ladder(&[guests, Native], &[1, 2]).backend(Native, |repeat| {
-        repeat.host.processor.guest_work = 0.36;
-        repeat.host.processor.guest_overhead = 0.0;
-        all_slow(20.0 / 1.5)(repeat);
-    });
-    run.judged()
-}
-
-#[test]
-fn the_cost_is_the_ratio_of_guests_to_their_twin_at_the_largest_common_step() {
-    let cost = with_twin(Kvm).cost.unwrap();
-    let (processor, p99) = (cost.processor.unwrap(), cost.p99.unwrap());
-    assert_eq!(cost.tiles, 2);
-    assert!((processor.value - 1.25).abs() < 1e-9 && processor.n_repeats == 5);
-    assert!((p99.value - 1.5).abs() < 0.01 && p99.low.unwrap() < p99.high.unwrap());
-    assert!(!cost.unequal.is_empty());
-    assert!(
-        cost.sentence.starts_with(
-            "At 2 tiles, compared with their native twins: guests use 1.25 times [1.25, 1.25] the CPU time"
-        ),
-        "{}",
-        cost.sentence
-    );
-}
-
-#[test]
-fn only_where_a_count_broke_are_guests_said_to_be_at_their_capacity() {
-    let said = |third: f64| {
-        let mut run = ladder(&[Kvm, Native], &[1, 2, 3]).at(3, all_slow(third));
-        let search = Search { from: 1, limit: 3, guess: 2, within: None, twin: true, memory_end: None };
-        run.plan.search = Some(search);
-        run.judged().cost.unwrap().sentence
-    };
-    let edge = "the guests are at their capacity";
-    assert!(said(90.0).contains(edge), "{}", said(90.0));
-    assert!(!said(20.0).contains(edge), "{}", said(20.0));
-}
-
 #[test]
 fn memory_ends_an_answer_only_where_the_next_count_did_not_fit() {
     let said = |tiles: u32| {
@@ -769,11 +729,6 @@ fn memory_ends_an_answer_only_where_the_next_count_did_not_fit() {
     let fit = "2 tiles, the most that fit into its memory";
     assert!(said(3).contains(fit), "{}", said(3));
     assert!(!said(4).contains("fit into its memory"), "{}", said(4));
-}
-
-#[test]
-fn what_an_emulator_costs_is_not_the_cost_of_virtualization() {
-    assert_eq!(with_twin(Emulated).cost, None);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod answers;
 mod clients;
 mod command;
+mod cost;
 mod hooks;
 mod interference;
 mod roles;
