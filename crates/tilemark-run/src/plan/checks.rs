@@ -21,7 +21,7 @@ use tilemark_plan::{
     scenario::DiskMedium,
 };
 use tilemark_record::places::{Places, Surroundings};
-use tilemark_statistics::percentile_admissible;
+use tilemark_statistics::{P99_REQUESTS_MIN, P99_REQUESTS_PLANNED, percentile_admissible};
 use tilemark_units::{Bytes, counted};
 
 /// What was found beside the plan, for a person.
@@ -54,32 +54,54 @@ pub fn look(
     Ok(Looked { image, warnings: warnings.collect() })
 }
 
-/// The first point whose repeats cannot give the p99 that the gate is about, with what helps. Its other figures are measured.
+/// The first point whose repeats cannot give the p99 that the gate, or a comparison of sides, is about, with what helps. Its other figures
+/// are measured.
 fn too_few_requests(plan: &Plan) -> Option<String> {
-    let (point, unit, requests) = plan.points.iter().find_map(|point| {
-        let (unit, requests) = requests_of(plan, point)?;
-        percentile_admissible(requests, 0.99).is_err().then_some((point, unit, requests))
-    })?;
-    let load = plan.scenario.headline.as_deref().unwrap_or_default();
-    let measure = &point.measure;
-    let times = f64::from(REQUESTS_MIN) / (requests.max(1) as f64);
-    let least = |now: f64| (now * times).ceil().max(1.0);
-    Some(format!(
-        "no p99 from this run: it needs {REQUESTS_MIN} {unit}, and load `{load}` sends {requests} at {} in {} of {}; to fix: \
-         measure longer (`--set measure.length={}s`) or more often (`--set measure.repeats={}`), or give the load a higher `rate`",
-        counted(point.tiles, "tile"),
-        counted(measure.repeats, "repeat"),
-        measure.length,
-        least(measure.length.get().as_secs_f64()),
-        least(f64::from(measure.repeats)),
-    ))
+    plan.points.iter().find_map(|point| {
+        let (unit, each) = requests_of_repeat(plan, point)?;
+        let load = plan.scenario.headline.as_deref().unwrap_or_default();
+        let at = counted(point.tiles, "tile");
+        match point.side {
+            Some(_) => too_few_of_each(point, each).map(|longer| {
+                format!(
+                    "the sides may have no outcome at {at}: each repeat needs a p99 of its own, which takes {P99_REQUESTS_PLANNED} {unit} \
+                     ({P99_REQUESTS_MIN}, and a tenth more because their number scatters), and load `{load}` sends {} in a repeat of {}; \
+                     to fix: measure longer (`--set measure.length={longer}s`), or give the load a higher `rate`",
+                    each as u64, point.measure.length,
+                )
+            }),
+            None => too_few_of_all(point, each).map(|(longer, more_often)| {
+                format!(
+                    "no p99 from this run: it needs {P99_REQUESTS_MIN} {unit}, and load `{load}` sends {} at {at} in {} of {}; to fix: \
+                     measure longer (`--set measure.length={longer}s`) or more often (`--set measure.repeats={more_often}`), or give the \
+                     load a higher `rate`",
+                    (each * f64::from(point.measure.repeats)) as u64,
+                    counted(point.measure.repeats, "repeat"),
+                    point.measure.length,
+                )
+            }),
+        }
+    })
 }
 
-/// Fewer requests give no p99: 20 must lie beyond it.
-const REQUESTS_MIN: u32 = 2_000;
+/// Seconds with which each repeat has enough, where it has too few.
+fn too_few_of_each(point: &Point, each: f64) -> Option<f64> {
+    let times = P99_REQUESTS_PLANNED as f64 / each.max(1.0);
+    (times > 1.0).then(|| (point.measure.length.as_seconds() * times).ceil())
+}
 
-/// Requests of the headline load in all repeats of a point, by their own name; `None` where they are not known before, or are not judged.
-fn requests_of<'p>(plan: &Plan, point: &'p Point) -> Option<(&'p str, u64)> {
+/// Seconds, or repeats, with which all repeats together have enough, where they have too few.
+fn too_few_of_all(point: &Point, each: f64) -> Option<(f64, f64)> {
+    let requests = (each * f64::from(point.measure.repeats)) as u64;
+    percentile_admissible(requests, 0.99).is_err().then(|| {
+        let times = P99_REQUESTS_MIN as f64 / (requests.max(1) as f64);
+        let least = |now: f64| (now * times).ceil().max(1.0);
+        (least(point.measure.length.as_seconds()), least(f64::from(point.measure.repeats)))
+    })
+}
+
+/// Requests of the headline load in a repeat of a point, by their own name; `None` where they are not known before, or are not judged.
+fn requests_of_repeat<'p>(plan: &Plan, point: &'p Point) -> Option<(&'p str, f64)> {
     if plan.host.emulates(point.backend) {
         return None;
     }
@@ -91,8 +113,7 @@ fn requests_of<'p>(plan: &Plan, point: &'p Point) -> Option<(&'p str, u64)> {
     let loads = || point.loads.iter().filter(|load| load.name == headline);
     let unit = loads().next()?.work.facts().unit();
     let rate: f64 = loads().map(rate).sum::<Option<f64>>()?;
-    let seconds = point.measure.length.get().as_secs_f64() * f64::from(point.measure.repeats);
-    Some((unit, (rate * seconds) as u64))
+    Some((unit, rate * point.measure.length.as_seconds()))
 }
 
 /// Refuses two sides that are not given, or that are one and the same.
@@ -212,7 +233,10 @@ fn twins_memory(plan: &Plan) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fakes::{ladder, plan_of};
-    use tilemark_plan::{builtin::builtin, resolve::Request};
+    use tilemark_plan::{
+        builtin::builtin,
+        resolve::{Request, Sides},
+    };
 
     #[test]
     fn every_open_loop_whose_requests_are_too_few_for_a_p99_is_named_with_what_helps() {
@@ -231,5 +255,30 @@ mod tests {
         let pages = warning("sessions", &[]).unwrap();
         assert!(pages.contains("it needs 2000 pages, and load `shop` sends 1800 at 1 tile"), "{pages}");
         assert_eq!(warning("sessions", &[("measure.repeats", "4")]), None);
+    }
+
+    #[test]
+    fn each_repeat_of_two_sides_needs_requests_enough_for_a_p99() {
+        let warning = |rate: &str, length: &str| {
+            let settings = [("load.web.rate", rate), ("measure.length", length)];
+            let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let side =
+                |connections: &str| [("load.web.connections".to_owned(), connections.to_owned())].into();
+            let request = Request {
+                tiles: Some(vec![1]),
+                settings: settings.into(),
+                sides: Some(Sides { a: side("8"), b: side("16") }),
+                ..ladder()
+            };
+            too_few_requests(&plan_of(builtin("web").unwrap().text, &request))
+        };
+        assert_eq!(
+            warning("10/s", "20s").unwrap(),
+            "the sides may have no outcome at 1 tile: each repeat needs a p99 of its own, which takes 2200 requests (2000, and a tenth more \
+             because their number scatters), and load `web` sends 200 in a repeat of 20s; to fix: measure longer \
+             (`--set measure.length=220s`), or give the load a higher `rate`"
+        );
+        assert_eq!(warning("10/s", "220s"), None);
+        assert!(warning("100/s", "20s").is_some(), "half of the repeats have fewer than 2000");
     }
 }
