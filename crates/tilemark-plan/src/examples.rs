@@ -7,11 +7,19 @@ use tilemark_units::{Bytes, Fraction, Rate, Span};
 /// An example of a value that is longer is none.
 const EXAMPLE_MAX: usize = 100;
 
-/// A right value of a key, as `rate = "500/s"`, from a scenario inside the program. Steps of lists are numbers; an item of a list has no
-/// key that it could be written with.
+/// A right value of a key, as `rate = "500/s"`. Steps of lists are numbers; an item of a list has no key that it could be written with.
 pub(crate) fn example(way: &[String]) -> Option<String> {
-    let key = way.last().filter(|step| step.parse::<usize>().is_err())?;
-    Some(format!("{key} = {}", right_values(way).min_by_key(String::len)?))
+    Some(format!("{} = {}", way.last()?, right_value(way)?))
+}
+
+/// Right values that no scenario inside the program has.
+const OWN_VALUES: [(&str, &str); 1] = [("measure.surge", "{ tile = 1, factor = 16 }")];
+
+/// The value alone, as TOML writes it: the shortest in the scenarios inside the program.
+pub(crate) fn right_value(way: &[String]) -> Option<String> {
+    way.last().filter(|step| step.parse::<usize>().is_err())?;
+    let own = || OWN_VALUES.into_iter().find(|(key, _)| *key == way.join("."));
+    right_values(way).min_by_key(String::len).or_else(|| Some(own()?.1.to_owned()))
 }
 
 /// The unit that most scenarios inside the program give a key's values, as `/s` of `rate = "500/s"`. Nothing where they have none.
@@ -63,6 +71,7 @@ mod tests {
         assert!(example(&way(&["ladder", "tiles"])).unwrap().starts_with("tiles = ["));
         assert!(example(&way(&["load", "0", "rate"])).unwrap().starts_with("rate = \""));
         assert!(example(&way(&["ladder"])).unwrap().starts_with("ladder = { tiles = ["));
+        assert_eq!(example(&way(&["measure", "surge"])).unwrap(), "surge = { tile = 1, factor = 16 }");
         assert_eq!(example(&way(&["wob"])), None);
         assert_eq!(example(&way(&["load", "0"])), None, "`0 = …` is no key");
     }

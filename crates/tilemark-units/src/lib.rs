@@ -22,6 +22,6 @@ pub use hash::{HashingWriter, NotAHash, Sha256Hash};
 pub use natural::natural_key;
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;
-pub use said::in_our_words;
+pub use said::{did_you_mean, in_our_words, listed, nearest, there_is_no};
 pub use span::Span;
 pub use text::{UnitError, counted};

@@ -25,16 +25,31 @@ fn unknown(message: &str) -> Option<String> {
         };
     let (found, known) =
         rest.split_once(", expected").or_else(|| rest.split_once(", there are")).unwrap_or((rest, ""));
-    let found = found.trim_matches('`');
-    let known: Vec<&str> = quoted(known).collect();
-    let meant = nearest(found, &known).map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
-    let listed: Vec<String> = known.iter().take(NAMED_MAX).map(|key| format!("`{key}`")).collect();
-    let more = known.len().saturating_sub(NAMED_MAX);
+    Some(there_is_no(what, found.trim_matches('`'), &quoted(known).collect::<Vec<_>>()))
+}
+
+/// ``there is no key `rte`. Did you mean `rate`? There are: `rate`, `loop` ``
+pub fn there_is_no(what: &str, found: &str, known: &[&str]) -> String {
+    let there_is_none = format!("there is no {what} `{found}`");
+    if known.is_empty() {
+        return there_is_none;
+    }
+    let meant = did_you_mean(found, known);
+    let stop = if meant.is_empty() { "." } else { "" };
+    format!("{there_is_none}{meant}{stop} There are: {}", listed(known))
+}
+
+/// The end of a sentence, as ``. Did you mean `rate`?``, where a known word is near, or nothing.
+pub fn did_you_mean(found: &str, known: &[&str]) -> String {
+    nearest(found, known).map(|near| format!(". Did you mean `{near}`?")).unwrap_or_default()
+}
+
+/// Words in backticks, with commas; of very many the first.
+pub fn listed(words: &[&str]) -> String {
+    let named: Vec<String> = words.iter().take(NAMED_MAX).map(|word| format!("`{word}`")).collect();
+    let more = words.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let there_are =
-        if listed.is_empty() { String::new() } else { format!(" There are: {}{more}", listed.join(", ")) };
-    let stop = if meant.is_empty() && there_are.is_empty() { "" } else { "." };
-    Some(format!("there is no {what} `{found}`{stop}{meant}{there_are}"))
+    format!("{}{more}", named.join(", "))
 }
 
 /// `invalid type: integer `5`, expected a string`
@@ -43,9 +58,20 @@ fn wrong_type(message: &str) -> Option<String> {
     let (place, rest) =
         rest.iter().enumerate().find_map(|(place, start)| Some((place, message.strip_prefix(start)?)))?;
     let (found, expected) = rest.rsplit_once(", expected ")?;
+    if let Some(number) = too_large(found, expected) {
+        return Some(format!("the number {number} is too large"));
+    }
     let is =
         if place == 2 { format!("it has {found} items") } else { format!("it is {}", found_words(found)) };
     Some(format!("{is}, and {} is meant", expected_words(expected)))
+}
+
+/// A whole number that does not fit where one is meant. TOML itself holds 64 bits.
+fn too_large<'f>(found: &'f str, expected: &str) -> Option<&'f str> {
+    let number = quoted(found.strip_prefix("integer ")?).next()?;
+    let is_for_whole_numbers = matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize");
+    let is_too_large = expected == "any valid TOML value" || is_for_whole_numbers && !number.starts_with('-');
+    is_too_large.then_some(number)
 }
 
 fn found_words(found: &str) -> String {
@@ -89,7 +115,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The known word that differs least, where it differs little.
-fn nearest<'k>(found: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(found: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = known.iter().map(|word| (distance(found, word), *word)).min()?;
     (near.0 <= 2 && near.0 < found.chars().count()).then_some(near.1)
 }
@@ -145,6 +171,11 @@ mod tests {
             (
                 "invalid type: string \"a, b\", expected a sequence",
                 "it is the text \"a, b\", and a list in brackets is meant",
+            ),
+            ("invalid value: integer `99999999999`, expected u32", "the number 99999999999 is too large"),
+            (
+                "invalid type: integer `99999999999999999999` as i128, expected any valid TOML value",
+                "the number 99999999999999999999 is too large",
             ),
             ("invalid type: boolean `true`, expected struct Ladder", "it is `true`, and a table is meant"),
             ("invalid type: sequence, expected f64", "it is a list, and a number is meant"),

@@ -7,6 +7,7 @@ use super::{
 use crate::JsonSchema;
 use crate::problem::Say;
 use crate::program::{FIO, Program, SYSBENCH};
+use tilemark_units::{nearest, there_is_no};
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,9 @@ pub enum Better {
 }
 
 impl CommandParameters {
+    /// The places in the words of `run`, which are filled when it is started.
+    pub const PLACES: [&str; 5] = ["{address}", "{port}", "{seconds}", "{total_seconds}", "{seed}"];
+
     /// How long it may print no value.
     pub fn silence(&self) -> Span {
         self.silence.unwrap_or(Span::from_seconds(10))
@@ -151,6 +155,19 @@ impl CommandParameters {
                 "write the program and its arguments, such as `run = [\"sysbench\", \"cpu\", \"run\"]`, at most 200 words of 4096 bytes",
             );
         }
+        for (place, near) in self.mistyped_places() {
+            say(
+                format!("load `{name}`: {}", there_is_no("place", place, &Self::PLACES)),
+                &format!("write `{near}`"),
+            );
+        }
+    }
+
+    /// Words in braces that are nearly a place, with that place. All other braces are the program's own, such as `{print}` of awk.
+    fn mistyped_places(&self) -> BTreeMap<&str, &'static str> {
+        let places = self.run.iter().flat_map(|word| words_in_braces(word));
+        let unknown = places.filter(|place| !Self::PLACES.contains(place));
+        unknown.filter_map(|place| Some((place, nearest(place, &Self::PLACES)?))).collect()
     }
 
     fn check_patterns(&self, name: &str, say: &mut Say<'_>) {
@@ -219,6 +236,12 @@ impl CommandParameters {
         let program = self.run.first().map_or("", String::as_str);
         Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
+}
+
+/// Lower-case words in braces, as places are written. Those after `$` or `%` are variables, of a shell or of curl.
+fn words_in_braces(word: &str) -> Vec<&str> {
+    let braces = Regex::new(r"[$%]?\{[a-z_]+\}").expect("a right literal");
+    braces.find_iter(word).map(|found| found.as_str()).filter(|found| found.starts_with('{')).collect()
 }
 
 impl Facts for CommandParameters {
@@ -330,8 +353,21 @@ mod tests {
         let run = "run = [\"a\"]\n";
         assert_eq!(reported("", &format!("{run}rate = 'tps: ([0-9.]+)'")), "");
         assert_eq!(reported("", &format!("{run}figure = '([0-9.]+)'\nunit = \"s\"\nbetter = \"lower\"")), "");
+        let own_braces =
+            "run = [\"awk\", \"{print}\", \"${sed}\", '{\"port\": {x}}', \"{seed}{port_}\"]\nrate = '(1)'";
+        assert_eq!(reported("", own_braces).matches("there is no place").count(), 1, "of the last");
         for (load, command, wanted) in [
             ("", "rate = '(1)'", "runs no program"),
+            (
+                "",
+                "run = [\"a\", \"--time={total_secnds}\"]\nrate = '(1)'",
+                "load `l`: there is no place `{total_secnds}`. Did you mean `{total_seconds}`? There are: `{address}`, ",
+            ),
+            (
+                "",
+                "run = [\"a\", \"{address}{adress}\"]\nrate = '(1)'",
+                "no place `{adress}`. Did you mean `{address}`?",
+            ),
             ("", run, "has 0 patterns"),
             ("", "run = [\"a\"]\nrate = '(1)'\nlatency = '(1)'", "has 2 patterns"),
             ("", "run = [\"a\"]\nrate = '(1'", "is not a regular expression"),

@@ -234,13 +234,14 @@ impl<'a> Prepared<'a> {
 /// A word of the command with its places filled.
 fn filled(word: &str, job: &LoadJob, stream: &Stream) -> String {
     let (warmup, length) = (job.warmup.get().as_secs(), job.length.get().as_secs());
+    let [address, port, seconds, total_seconds, seed] = CommandParameters::PLACES;
     [
-        ("{address}", stream.target.ip().to_string()),
-        ("{port}", stream.target.port().to_string()),
-        ("{seconds}", length.to_string()),
-        ("{total_seconds}", (warmup + length).to_string()),
+        (address, stream.target.ip().to_string()),
+        (port, stream.target.port().to_string()),
+        (seconds, length.to_string()),
+        (total_seconds, (warmup + length).to_string()),
         // Many programs take no more than 31 bits.
-        ("{seed}", (stream.seed % 0x7fff_ffff).to_string()),
+        (seed, (stream.seed % 0x7fff_ffff).to_string()),
     ]
     .iter()
     .fold(word.to_owned(), |word, (place, value)| word.replace(place, value))
