@@ -280,3 +280,31 @@ fn a_guest_without_a_processor_is_reported_once() {
     let report = reported("role = \"web\"\nvcpus = 0", WEB_LOAD, "");
     assert_eq!(report, "guest `g` has no processor (write `vcpus = 1` or more)");
 }
+
+#[test]
+fn names_that_a_tile_does_not_have_are_shown_with_those_that_it_has() {
+    let web = text(WEB, WEB_LOAD, "");
+    let of_guest = said(&web.replace("guest = \"g\"", "guest = \"gg\""), &asked());
+    has(&of_guest, &["for guest `gg`, which the tile does not have. Did you mean `g`? (name one of: `g`)"]);
+    let headline = said(&web.replace("name = \"t\"", "name = \"t\"\nheadline = \"page\""), &asked());
+    has(&headline, &["`headline = \"page\"` names no load (name one of: `l`)"]);
+    let disk = "role = \"disk\"\n[[guest.disk]]\nsize = \"4MiB\"";
+    has(&reported(disk, WEB_LOAD, ""), &["needs a guest with role `web`", "(give guest `g` the role `web`)"]);
+    let beside = reported(disk, WEB_LOAD, "[[guest]]\nname = \"h\"\nrole = \"web\"");
+    has(&beside, &["(give guest `g` the role `web`, or name one of: `h`)"]);
+    let from = reported(WEB, &format!("from = \"client\"\n{WEB_LOAD}"), "");
+    has(&from, &["from guest `client`", "Did you mean `clients`? (add a guest with role `client`)"]);
+}
+
+#[test]
+fn a_gate_that_no_request_can_keep_is_refused() {
+    for time in ["0ms", "0s"] {
+        let gate = |key: &str| reported(WEB, WEB_LOAD, &format!("[gate]\n{key} = \"{time}\""));
+        has(
+            &gate("p99"),
+            &["no request can keep `gate.p99 = \"0s\"`", "write a time above 0, such as `20ms`"],
+        );
+        has(&gate("mean"), &["no request can keep `gate.mean = \"0s\"`"]);
+    }
+    assert_eq!(reported(WEB, WEB_LOAD, "[gate]\np99 = \"1ns\"\nmean = \"1ns\""), "");
+}

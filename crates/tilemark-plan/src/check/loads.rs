@@ -3,10 +3,10 @@
 use super::{limits::LENGTH_MAX, names::repeated};
 use crate::{
     problem::Say,
+    said::{did_you_mean, listed},
     scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, Scenario},
     workload::{Alone, Place},
 };
-use std::collections::BTreeSet;
 use tilemark_units::{Bytes, Span};
 
 pub(super) fn check(scenario: &Scenario, say: &mut Say<'_>) {
@@ -17,39 +17,68 @@ pub(super) fn check(scenario: &Scenario, say: &mut Say<'_>) {
 }
 
 fn check_headline(scenario: &Scenario, say: &mut Say<'_>) {
-    let known: BTreeSet<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();
+    let known: Vec<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();
     match &scenario.headline {
-        Some(name) if !known.contains(name.as_str()) => {
-            say(format!("`headline = \"{name}\"` names no load"), "name one of the scenario's loads");
+        Some(name) if !known.contains(&name.as_str()) => {
+            let meant = did_you_mean(name, &known);
+            let remedy = name_one_of(&known, "add a `[[load]]` of this name, or leave out `headline`");
+            say(format!("`headline = \"{name}\"` names no load{meant}"), &remedy);
         }
-        None if !scenario.load.is_empty() => {
-            say(
-                "there are loads and no `headline`".to_owned(),
-                "name the main load: p99 and throughput of a step are those of this load",
+        None if !known.is_empty() => {
+            let remedy = format!(
+                "name the main load, one of: {}; p99 and throughput of a step are those of this load",
+                listed(&known)
             );
+            say("there are loads and no `headline`".to_owned(), &remedy);
         }
         _ => {}
+    }
+}
+
+/// A remedy: one of the names that are known, or what else to do where there are none.
+fn name_one_of(known: &[&str], otherwise: &str) -> String {
+    if known.is_empty() { otherwise.to_owned() } else { format!("name one of: {}", listed(known)) }
+}
+
+/// The names of the guests for which something is so.
+fn names_of_guests(scenario: &Scenario, is_so: impl Fn(&Guest) -> bool) -> Vec<&str> {
+    scenario.guest.iter().filter(|guest| is_so(guest)).map(|guest| guest.name.as_str()).collect()
+}
+
+/// Whether the tile has the guest that is loaded, and the guest can serve the load.
+fn check_loaded_guest(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
+    let (name, facts) = (&load.name, load.work.facts());
+    let can_serve = |guest: &Guest| guest.roles().iter().any(|role| facts.fits(*role));
+    match scenario.guest.iter().find(|guest| guest.name == load.guest) {
+        None => {
+            let known = names_of_guests(scenario, |_| true);
+            let meant = did_you_mean(&load.guest, &known);
+            say(
+                format!("load `{name}` is for guest `{}`, which the tile does not have{meant}", load.guest),
+                &name_one_of(&known, "add a `[[guest]]`"),
+            );
+        }
+        Some(guest) if !can_serve(guest) => {
+            let (role, wanted) = (guest.said_roles(), facts.role().name());
+            let right = format!("give guest `{}` the role `{wanted}`", guest.name);
+            let fitting = names_of_guests(scenario, can_serve);
+            let remedy = match fitting.is_empty() {
+                true => right,
+                false => format!("{right}, or name one of: {}", listed(&fitting)),
+            };
+            say(
+                format!("load `{name}` needs a guest with role `{wanted}`, `{}` is {role}", guest.name),
+                &remedy,
+            );
+        }
+        Some(guest) => facts.check(&load.own_keys(), guest, &scenario.measure, say),
     }
 }
 
 fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     let name = &load.name;
     let facts = load.work.facts();
-    let wanted = facts.role();
-    match scenario.guest.iter().find(|guest| guest.name == load.guest) {
-        None => say(
-            format!("load `{name}` is for guest `{}`, which the tile does not have", load.guest),
-            "name a guest",
-        ),
-        Some(guest) if !guest.roles().iter().any(|role| facts.fits(*role)) => {
-            let (role, wanted) = (guest.said_roles(), wanted.name());
-            say(
-                format!("load `{name}` needs a guest with role `{wanted}`, `{}` is {role}", guest.name),
-                "change one",
-            );
-        }
-        Some(guest) => facts.check(&load.own_keys(), guest, &scenario.measure, say),
-    }
+    check_loaded_guest(scenario, load, say);
     if load.is_from_clients() {
         check_from_clients(scenario, load, say);
     } else if let Some(from) = load.sender() {
@@ -133,10 +162,14 @@ fn check_sender(scenario: &Scenario, load: &Load, from: &str, say: &mut Say<'_>)
         say(message, "leave out `from`");
     }
     match scenario.guest.iter().find(|guest| guest.name == from) {
-        None => say(
-            format!("load `{name}` is sent from guest `{from}`, which the tile does not have"),
-            "name a guest with role `client`",
-        ),
+        None => {
+            let known = names_of_guests(scenario, |guest| guest.serves(Role::Client));
+            let meant = did_you_mean(from, &[&known[..], &[FROM_CLIENTS]].concat());
+            say(
+                format!("load `{name}` is sent from guest `{from}`, which the tile does not have{meant}"),
+                &name_one_of(&known, "add a guest with role `client`"),
+            );
+        }
         Some(guest) if !guest.serves(Role::Client) => {
             let role = guest.said_roles();
             say(

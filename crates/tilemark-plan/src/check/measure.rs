@@ -105,6 +105,15 @@ fn check_surge(scenario: &Scenario, surge: Surge, say: &mut Say<'_>) {
 }
 
 pub(super) fn check_gate(scenario: &Scenario, say: &mut Say<'_>) {
+    let times = [("p99", Some(scenario.gate.p99)), ("mean", scenario.gate.mean)];
+    for (name, time) in times.into_iter().filter_map(|(name, time)| Some((name, time?))) {
+        if time.get().is_zero() {
+            say(
+                format!("no request can keep `gate.{name} = \"{time}\"`"),
+                "write a time above 0, such as `20ms`",
+            );
+        }
+    }
     let has_pages = scenario.load.iter().any(|load| load.work.facts().good_and_tolerable().is_some());
     let limits = [("good", scenario.gate.good), ("tolerable", scenario.gate.tolerable)];
     for (name, _) in limits.into_iter().filter(|(_, limit)| limit.is_some() && !has_pages) {
