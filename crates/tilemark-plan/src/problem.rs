@@ -1,40 +1,46 @@
 //! What is wrong with a scenario or a plan, all of it at once.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// One thing that is wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What, with its value.
     pub message: String,
-    /// What to do.
+    /// What to do. Empty where only `page` helps.
     pub remedy: String,
+    /// Where more about it is written.
+    pub page: Option<&'static str>,
 }
 
 impl Problem {
     /// From its two texts.
     pub fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
+        Self { message: message.into(), remedy: remedy.into(), page: None }
     }
 }
 
 /// Takes a message and a remedy.
 pub type Say<'a> = dyn FnMut(String, &str) + 'a;
 
-/// Everything that is wrong; never empty.
+/// Everything that is wrong; never empty. Each remedy is printed once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// All remedies, one after another, each once.
+    /// What to do about all of them. Where each has a remedy of its own, [`Display`](fmt::Display) has it beside the problem.
     pub fn remedy(&self) -> String {
-        let mut remedies: Vec<&str> = Vec::new();
-        for problem in &self.0 {
-            if !remedies.contains(&problem.remedy.as_str()) {
-                remedies.push(&problem.remedy);
-            }
-        }
-        remedies.join("; ")
+        let first = self.shared_remedy().unwrap_or("do what is written in brackets");
+        let pages: BTreeSet<&str> = self.0.iter().filter_map(|problem| problem.page).collect();
+        let parts: Vec<&str> =
+            std::iter::once(first).filter(|first| !first.is_empty()).chain(pages).collect();
+        parts.join("; ")
+    }
+
+    /// The remedy that all of them have, as one problem alone has.
+    fn shared_remedy(&self) -> Option<&str> {
+        let first = self.0.first()?.remedy.as_str();
+        self.0.iter().all(|problem| problem.remedy == first).then_some(first)
     }
 }
 
@@ -44,8 +50,12 @@ impl fmt::Display for Problems {
             return formatter.write_str(&only.message);
         }
         write!(formatter, "{} problems:", self.0.len())?;
+        let (is_shared, mut written) = (self.shared_remedy().is_some(), BTreeSet::new());
         for problem in &self.0 {
-            write!(formatter, "\n  {} ({})", problem.message, problem.remedy)?;
+            write!(formatter, "\n  {}", problem.message)?;
+            if !is_shared && !problem.remedy.is_empty() && written.insert(&problem.remedy) {
+                write!(formatter, " ({})", problem.remedy)?;
+            }
         }
         Ok(())
     }

@@ -254,31 +254,65 @@ fn a_surge_swells_something() {
 
 #[test]
 fn a_load_without_a_workload_is_shown_no_other_load_as_an_example() {
-    for load in ["rate = \"1/s\"", "rate = \"1/s\"\nweb = {}\ndisk = {}"] {
+    for (load, words) in [
+        (
+            "rate = \"1/s\"",
+            &["`load.l` has no workload (add one of: `[load.web]`, ", "docs/scenarios.md"][..],
+        ),
+        (
+            "rate = \"1/s\"\nweb = {}\ndisk = {}",
+            &["`load.l` has several workloads: `disk`, `web` (leave out all but one; docs/scenarios.md"],
+        ),
+    ] {
         let report = reported(WEB, load, "");
-        has(
-            &report,
-            &["`load.l`: what is asked must be given once: exactly one of `web`", "docs/scenarios.md"],
-        );
+        has(&report, words);
         assert!(!report.contains("write it like"), "{report}");
     }
 }
 
 #[test]
-fn a_number_that_is_none_is_named() {
-    for number in ["nan", "-inf"] {
-        let load = format!("rate = \"1/s\"\nconnections = {number}\n[load.web]");
-        has(&reported(WEB, &load, ""), &[&format!("`load.l.connections` is {number}"), "finite number"]);
-        let settings = [("load.l.web".to_owned(), format!("{{ a = {number} }}"))].into();
-        let report = said(&text(WEB, WEB_LOAD, ""), &Request { settings, ..asked() });
-        has(&report, &[&format!("`load.l.web.a` is {number}"), "finite number"]);
-    }
+fn a_mistyped_workload_is_one_mistake_beside_the_others_of_its_load() {
+    let report = reported(WEB, "rate = \"1/s\"\n[load.wbe]", "");
+    has(&report, &["`load.l`: there is no key `wbe`. Did you mean `web`? There are: ", "`disk`"]);
+    let report = reported(WEB, "rate = \"1/s\"\nconnections = 2.5\n[load.wbe]", "");
+    has(&report, &["2 problems:", "no key `wbe`", "it is the number 2.5, and a whole number"]);
+    // Without a workload beside it, a mistyped key is not one.
+    has(&reported(WEB, "rte = \"1/s\"", ""), &["2 problems:", "no key `rte`", "`load.l` has no workload"]);
 }
 
 #[test]
-fn a_guest_without_a_processor_is_reported_once() {
-    let report = reported("role = \"web\"\nvcpus = 0", WEB_LOAD, "");
-    assert_eq!(report, "guest `g` has no processor (write `vcpus = 1` or more)");
+fn a_list_of_tables_has_two_brackets() {
+    let web = text(WEB, WEB_LOAD, "");
+    has(
+        &said(&web.replace("[[load]]", "[load]"), &asked()),
+        &["`load`", "write `[[load]]`, with two brackets"],
+    );
+    has(&said(&web.replace("[[guest]]", "[guest]"), &asked()), &["`guest`", "write `[[guest]]`, with two"]);
+    let disk = text("role = \"disk\"\n[guest.disk]\nsize = \"4MiB\"", "saturate = true\n[load.disk]", "");
+    has(&said(&disk, &asked()), &["`guest.disk`", "write `[[guest.disk]]`, with two brackets"]);
+}
+
+#[test]
+fn an_example_of_a_setting_is_shown_as_it_is_typed_and_is_taken() {
+    let set = |key: &str, value: &str| {
+        let settings = [(key.to_owned(), value.to_owned())].into();
+        said(&text(WEB, WEB_LOAD, ""), &Request { settings, ..asked() })
+    };
+    let right = "{ tile = 1, factor = 16 }";
+    has(
+        &set("measure.surge", "half"),
+        &["a table is meant (write it like", &format!("`--set 'measure.surge={right}'`; docs/")],
+    );
+    assert_eq!(set("measure.surge", right), "");
+    has(&set("measure.start", "lift"), &["write it like `--set measure.start="]);
+    has(&set("measure.repeats", "99999999999"), &["`measure.repeats`: the number 99999999999 is too large"]);
+}
+
+#[test]
+fn a_number_that_toml_cannot_hold_is_too_large() {
+    let number = "99999999999999999999";
+    let report = said(&text(WEB, WEB_LOAD, "").replace("[1, 2]", &format!("[{number}]")), &asked());
+    has(&report, &["t.toml, line ", &format!("the number {number} is too large")]);
 }
 
 #[test]
@@ -307,4 +341,39 @@ fn a_gate_that_no_request_can_keep_is_refused() {
         has(&gate("mean"), &["no request can keep `gate.mean = \"0s\"`"]);
     }
     assert_eq!(reported(WEB, WEB_LOAD, "[gate]\np99 = \"1ns\"\nmean = \"1ns\""), "");
+}
+
+#[test]
+fn several_problems_have_each_remedy_once() {
+    let report = reported(WEB, &WEB_LOAD.replace("rate", "rte"), "[gat]\n[measure]\nrepeats = \"three\"");
+    has(&report, &["3 problems:", "(do what is written in brackets; docs/scenarios.md has every key)"]);
+    for once in ["docs/scenarios.md", "write it like"] {
+        assert_eq!(report.matches(once).count(), 1, "{once}: {report}");
+    }
+    let loads = WEB_LOAD.to_owned() + "\n[[load]]\nname = \"m\"\nguest = \"h\"\n[load.disk]";
+    let report = said(&text(WEB, &loads, "").replace("guest = \"g\"", "guest = \"h\""), &asked());
+    assert_eq!(report.matches("name one of: `g`").count(), 1, "{report}");
+    // What helps against all of them is not in brackets.
+    let zero = reported(WEB, WEB_LOAD, "[gate]\np99 = \"0s\"\nmean = \"0s\"");
+    assert!(zero.ends_with("`gate.mean = \"0s\"` (write a time above 0, such as `20ms`)"), "{zero}");
+    // Without a remedy in brackets there is nothing to do there.
+    let keys = reported(WEB, &WEB_LOAD.replace("rate", "rte"), "[gat]");
+    assert!(keys.ends_with(" (docs/scenarios.md has every key)"), "{keys}");
+}
+
+#[test]
+fn a_number_that_is_none_is_named() {
+    for number in ["nan", "-inf"] {
+        let load = format!("rate = \"1/s\"\nconnections = {number}\n[load.web]");
+        has(&reported(WEB, &load, ""), &[&format!("`load.l.connections` is {number}"), "finite number"]);
+        let settings = [("load.l.web".to_owned(), format!("{{ a = {number} }}"))].into();
+        let report = said(&text(WEB, WEB_LOAD, ""), &Request { settings, ..asked() });
+        has(&report, &[&format!("`load.l.web.a` is {number}"), "finite number"]);
+    }
+}
+
+#[test]
+fn a_guest_without_a_processor_is_reported_once() {
+    let report = reported("role = \"web\"\nvcpus = 0", WEB_LOAD, "");
+    assert_eq!(report, "guest `g` has no processor (write `vcpus = 1` or more)");
 }

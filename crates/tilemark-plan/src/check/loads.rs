@@ -3,11 +3,10 @@
 use super::{limits::LENGTH_MAX, names::repeated};
 use crate::{
     problem::Say,
-    said::{did_you_mean, listed},
     scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, Scenario},
     workload::{Alone, Place},
 };
-use tilemark_units::{Bytes, Span};
+use tilemark_units::{Bytes, Span, did_you_mean, listed};
 
 pub(super) fn check(scenario: &Scenario, say: &mut Say<'_>) {
     check_headline(scenario, say);

@@ -35,6 +35,7 @@ pub use sysbench::SysbenchParameters;
 pub use web::{REQUEST_FILE_BYTES_MAX, WebFile, WebParameters, WebRequest, parse_requests};
 
 use crate::JsonSchema;
+use tilemark_units::listed;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor},
@@ -162,17 +163,16 @@ impl<'de> Visitor<'de> for OneWork {
             }
         }
         if works.len() != 1 {
-            return Err(A::Error::custom(format!(
-                "what is asked must be given once: exactly one of {}",
-                names()
-            )));
+            let found: Vec<&str> = works.keys().map(String::as_str).collect();
+            let found = if found.is_empty() { "no workload".to_owned() } else { listed(&found) };
+            return Err(A::Error::custom(format!("it has {found}, and exactly one of {} is meant", names())));
         }
         Work::deserialize(serde_json::Value::Object(works)).map_err(A::Error::custom)
     }
 }
 
 fn names() -> String {
-    Work::NAMES.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    listed(Work::NAMES)
 }
 
 #[cfg(test)]

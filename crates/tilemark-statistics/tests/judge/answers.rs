@@ -2,13 +2,13 @@
 
 use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
-    Backend::{self, Emulated, Kvm, Native},
+    Backend::{Emulated, Kvm, Native},
     Hardware, MemoryEnd, Search, SideName,
 };
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, PointResult, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
-use tilemark_statistics::judge::{Judgement, Known, judge_run};
+use tilemark_statistics::judge::{Known, judge_run};
 use tilemark_statistics::sentence::density;
 
 use tilemark_units::Bytes;

@@ -2,18 +2,20 @@
 //!
 //! Reading ends at the first mistake. It is noted, taken out, and the rest is read again.
 
+mod loads;
+mod way;
+
 use crate::{
-    examples::{example, unit, unit_of},
+    examples::{example, right_value, unit, unit_of},
     problem::{Problem, Problems},
-    scenario::{Load, Scenario},
-    settings::name_of,
-    workload::Work,
+    scenario::Scenario,
 };
+use loads::{put_work_for, read_loads, wrong_works};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 use std::collections::BTreeMap;
 use tilemark_units::{Bytes, Span, in_our_words};
+use way::{Mistake, Way, described, place, pointer, take_out};
 
 /// The flag that each key was typed with.
 pub(crate) type Typed = BTreeMap<String, &'static str>;
@@ -25,9 +27,6 @@ pub(crate) fn read(document: &Value, typed: &Typed) -> Result<Scenario, Problems
 
 /// Mistakes that are reported; after each the whole document is read again.
 const MISTAKES_MAX: usize = 25;
-
-/// A place in a document: keys, and numbers in lists.
-type Way = Vec<String>;
 
 fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
     let (mut left, mut taken) = (document.clone(), Vec::new());
@@ -48,6 +47,7 @@ fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
                 way.push(key);
             }
             problems.push(problem(&left, typed, &at, &message));
+            put_work_for(&mut left, &at, &way);
         } else if message.starts_with("missing field") {
             at.push(key);
             // What was taken out above lacks through no mistake of its own.
@@ -66,66 +66,38 @@ fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
 }
 
 /// The first mistake: where it is, and what.
-fn read_one_by_one(document: &Value) -> Result<Scenario, (Way, String)> {
-    read_works(document)?;
-    serde_path_to_error::deserialize(document).map_err(|error| {
-        let (way, message) = described(Way::new(), error);
-        let is_load = matches!(&way[..], [list, _] if list == "load");
-        // A load's workload is read with whatever is left over, so the reader does not know its keys.
-        let lists_keys = !message.starts_with("unknown field") || message.contains("expected");
-        let message = if is_load && !lists_keys {
-            format!("{message}, expected one of {}", load_keys())
-        } else {
-            message
-        };
-        (way, message)
-    })
-}
-
-/// Every key of a load, in backticks.
-fn load_keys() -> String {
-    Load::KEYS.iter().chain(Work::NAMES).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// What loads ask for, by itself: the place of a mistake in it is lost where it is read as a part of its load.
-fn read_works(document: &Value) -> Result<(), (Way, String)> {
-    let loads = document.get("load").and_then(Value::as_array);
-    for (index, load) in loads.into_iter().flatten().enumerate() {
-        for (name, parameters) in load.as_object().into_iter().flatten() {
-            if Work::NAMES.contains(&name.as_str()) {
-                let work = serde_json::json!({ name: parameters });
-                let way = vec!["load".to_owned(), index.to_string()];
-                serde_path_to_error::deserialize::<_, Work>(&work).map_err(|error| described(way, error))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn described(mut way: Way, error: serde_path_to_error::Error<serde_json::Error>) -> (Way, String) {
-    way.extend(way_of(error.path()));
-    (way, error.into_inner().to_string())
-}
-
-fn way_of(path: &Path) -> Way {
-    let step = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } | Segment::Enum { variant: key } => Some(key.clone()),
-        Segment::Unknown => None,
-    };
-    path.iter().map_while(step).collect()
+fn read_one_by_one(document: &Value) -> Result<Scenario, Mistake> {
+    read_loads(document)?;
+    serde_path_to_error::deserialize(document).map_err(|error| described(Way::new(), error))
 }
 
 fn problem(document: &Value, typed: &Typed, at: &[String], message: &str) -> Problem {
-    if let Some(problem) = number_without_unit(document, typed, at, message) {
+    let known = number_without_unit(document, typed, at, message)
+        .or_else(|| one_table(typed, at, message))
+        .or_else(|| wrong_load(document, at, message));
+    if let Some(problem) = known {
         return problem;
     }
     let place = place(document, at);
     let place = if place.is_empty() { "the scenario".to_owned() } else { format!("`{place}`") };
     let message = format!("{place}: {}", in_our_words(message));
     // What has no such key needs none.
-    let example = if message.contains(": there is no key ") { None } else { example(at) };
-    Problem::new(message, remedy(example.map(|example| format!("write it like `{example}`"))))
+    let value = if message.contains(": there is no key ") { None } else { right_value(at) };
+    let example = value.and_then(|value| written(document, typed, at, &value));
+    of_a_key(message, example.map(|example| format!("write it like {example}")))
+}
+
+/// A key with a value, as the user wrote it: after its flag, or as a line of the file.
+fn written(document: &Value, typed: &Typed, at: &[String], value: &str) -> Option<String> {
+    let place = place(document, at);
+    Some(match typed.get(&place) {
+        Some(flag) => {
+            let setting = format!("{place}={}", value.trim_matches('"'));
+            let mark = if setting.contains([' ', '"', '[', '{']) { "'" } else { "" };
+            format!("`{flag} {mark}{setting}{mark}`")
+        }
+        None => format!("`{} = {value}`", at.last()?),
+    })
 }
 
 /// A number where a number with a unit is meant: the user's own number is shown with one.
@@ -134,14 +106,10 @@ fn number_without_unit(document: &Value, typed: &Typed, at: &[String], message: 
     if !message.ends_with("expected a string") {
         return None;
     }
-    let (key, unit) = (at.last()?, unit_of_default(document, at).or_else(|| unit(at))?);
-    let place = place(document, at);
-    let written = |unit: &str| match typed.get(&place) {
-        Some(flag) => format!("`{flag} {place}={number}{unit}`"),
-        None => format!("`{key} = \"{number}{unit}\"`"),
-    };
-    let right = format!("write {}{}", written(&unit), other_units(&unit, number));
-    Some(Problem::new(format!("`{place}`: {number} has no unit"), remedy(Some(right))))
+    let unit = unit_of_default(document, at).or_else(|| unit(at))?;
+    let written = written(document, typed, at, &format!("\"{number}{unit}\""))?;
+    let right = format!("write {written}{}", other_units(&unit, number));
+    Some(of_a_key(format!("`{}`: {number} has no unit", place(document, at)), Some(right)))
 }
 
 /// Units that may be meant as well: nobody knows which one the number was thought in.
@@ -164,43 +132,34 @@ fn unit_of_default(document: &Value, at: &[String]) -> Option<String> {
     unit_of(scenario.pointer(&pointer(at))?.as_str()?)
 }
 
+/// A list of tables that is written as one table, such as `[load]`.
+fn one_table(typed: &Typed, at: &[String], message: &str) -> Option<Problem> {
+    let has_tables = matches!(at.last()?.as_str(), "load" | "guest" | "disk");
+    if !has_tables || !message.starts_with("invalid type: map, expected a sequence") {
+        return None;
+    }
+    let steps: Vec<&str> =
+        at.iter().map(String::as_str).filter(|step| step.parse::<usize>().is_err()).collect();
+    let list = steps.join(".");
+    let remedy = format!("write `[[{list}]]`, with two brackets");
+    let message = format!("`{list}`: it is one table, and a list of tables is meant");
+    (!typed.contains_key(&list)).then(|| of_a_key(message, Some(remedy)))
+}
+
+/// A load that asks for nothing, or for several things.
+fn wrong_load(document: &Value, at: &[String], message: &str) -> Option<Problem> {
+    let (what, remedy) = wrong_works(document, at).filter(|_| !message.starts_with("unknown field"))?;
+    Some(of_a_key(format!("`{}` {what}", place(document, at)), Some(remedy)))
+}
+
 fn missing(document: &Value, at: &[String]) -> Problem {
     let example = example(at).map(|example| format!("add `{example}`"));
-    Problem::new(format!("`{}` is missing", place(document, at)), remedy(example))
+    of_a_key(format!("`{}` is missing", place(document, at)), example)
 }
 
-fn remedy(first: Option<String>) -> String {
-    let format = "docs/scenarios.md has every key";
-    first.map_or_else(|| format.to_owned(), |first| format!("{first}; {format}"))
-}
-
-/// A place as settings name it: guests and loads by their names.
-fn place(document: &Value, way: &[String]) -> String {
-    let word = |end: usize| {
-        let step = &way[end - 1];
-        let is_number = step.parse::<usize>().is_ok();
-        let item = document.pointer(&pointer(&way[..end])).filter(|_| is_number);
-        item.and_then(name_of).unwrap_or(step)
-    };
-    (1..=way.len()).map(word).collect::<Vec<_>>().join(".")
-}
-
-/// A way as RFC 6901 writes it.
-fn pointer(way: &[String]) -> String {
-    way.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
-}
-
-/// Takes a value out of a document; says whether it was there.
-fn take_out(document: &mut Value, way: &[String]) -> bool {
-    let Some((last, before)) = way.split_last() else { return false };
-    match document.pointer_mut(&pointer(before)) {
-        Some(Value::Object(table)) => table.remove(last).is_some(),
-        Some(Value::Array(items)) => {
-            let index = last.parse().ok().filter(|index: &usize| *index < items.len());
-            index.map(|index| items.remove(index)).is_some()
-        }
-        _ => false,
-    }
+fn of_a_key(message: String, remedy: Option<String>) -> Problem {
+    let page = Some("docs/scenarios.md has every key");
+    Problem { page, ..Problem::new(message, remedy.unwrap_or_default()) }
 }
 
 #[cfg(test)]
@@ -209,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_number_without_a_unit_is_shown_with_one_as_it_was_typed() {
-        let web = include_str!("../../../scenarios/web.toml");
+        let web = include_str!("../../../../scenarios/web.toml");
         let said = |flag: Option<&'static str>, key: &str, text: &str| {
             let mut draft = Draft::from_toml(web, "web").unwrap();
             match flag {
