@@ -88,9 +88,13 @@ impl PinMap {
                 [glob, ..] if glob.contains(['[', ']', '{', '}', '\\']) => {
                     Err(format!("{glob} has a wildcard other than * and ?"))
                 }
-                [_, nodes] => on_nodes(nodes, machine),
+                [glob] => Err(format!("{glob} has no nodes or processors after it")),
+                [_, nodes] if *nodes != "cpus" => on_nodes(nodes, machine),
                 [_, "cpus", processors] => on_processors(processors, machine),
-                _ => Err(format!("{} words, and there is no such form", words.len())),
+                [_, place @ ..] => Err(format!(
+                    "{} is neither a list of nodes such as 0-1,3 nor cpus with a list of processors such as 4-7,12",
+                    place.join(" ")
+                )),
             };
             match target {
                 Ok(target) => lines.push(PinLine { glob: words[0].to_owned(), target }),
@@ -193,18 +197,22 @@ mod tests {
 
     #[test]
     fn all_lines_that_cannot_be_followed_are_named_at_once() {
-        let text = "a 3\nb 0-x\nc cpus 7\nd cpus 9\ne 2\nf\ng nodes 1\nh[12] 0\n";
-        assert_eq!(
-            problems(text),
+        let text = "a 3\nb 0-x\nc cpus 7\nd cpus 9\ne 2\nf\ng nodes 1\nh[12] 0\ni cpus\nj 0, 1\n";
+        let no_place =
+            "is neither a list of nodes such as 0-1,3 nor cpus with a list of processors such as 4-7,12";
+        let expected = format!(
             "line 1: there is no node 3 on this host; its nodes are 0-2\n\
              line 2: 0-x is not a list of nodes such as 0-1,3\n\
              line 3: processor 7 is offline; online are 0-6\n\
              line 4: processor 9 does not exist; online are 0-6\n\
              line 5: node 2 has no processor that is online\n\
-             line 6: 1 words, and there is no such form\n\
-             line 7: 3 words, and there is no such form\n\
-             line 8: h[12] has a wildcard other than * and ?"
+             line 6: f has no nodes or processors after it\n\
+             line 7: nodes 1 {no_place}\n\
+             line 8: h[12] has a wildcard other than * and ?\n\
+             line 9: cpus {no_place}\n\
+             line 10: 0, 1 {no_place}"
         );
+        assert_eq!(problems(text), expected);
         assert_eq!(problems("# nothing\n"), "it has no line with a guest");
     }
 }
