@@ -128,9 +128,7 @@ impl ImageError {
     pub fn remedy(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::BadSpec { .. } => "correct the file; the built-in image `first-look` is an example of one",
-            Self::UnknownSpec { .. } => {
-                "use one of these names, the path of an image.toml, or a scenario (`tilemark scenarios list`, or its path)"
-            }
+            Self::UnknownSpec { .. } => "use one of these names, or the path of an image.toml",
             Self::UnknownImage { .. } => "see `tilemark image list`, or build it with `tilemark image build`",
             Self::AmbiguousImage { .. } => "give more digits of the name",
             Self::NotCached { .. } => {

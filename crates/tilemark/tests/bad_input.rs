@@ -304,7 +304,7 @@ fn a_fleets_scenario_with_files_by_relative_paths_is_refused_before_a_host_is_as
     let site = home.file(
         "site.toml",
         &format!(
-            "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"touch {}; exit 1\"]\n[[host]]\nname = \"n1\"\n",
+            "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"touch {}; exit 1\", \"{{host}}\"]\n[[host]]\nname = \"n1\"\n",
             asked.display()
         ),
     );

@@ -40,7 +40,7 @@ pub struct ImageAsked {
     folder: PathBuf,
     /// What it shall be.
     requested: RequestedImage,
-    /// What it is called where the scenario makes it.
+    /// What it is called where the scenario makes it. Empty where no scenario asks for it.
     name: String,
     /// Whether only the scenario's file names the `image.toml`, and nobody trusts that file.
     is_untrusted: bool,
@@ -144,6 +144,9 @@ impl ImageAsked {
 
     fn read_spec(&self) -> Result<ImageSpec, Failure> {
         match &self.requested {
+            RequestedImage::Named(name) if self.name.is_empty() && !is_image_file(name) => {
+                spec_called(name, false).map_err(or_a_scenario)
+            }
             RequestedImage::Named(name) => spec_called(name, self.is_untrusted),
             RequestedImage::Made(made) => {
                 let base = base_of(made, self.is_untrusted)?;
@@ -183,7 +186,8 @@ fn spec_called(image: &str, is_untrusted: bool) -> Result<ImageSpec, Failure> {
     ImageSpec::read(Path::new(image)).map_err(|error| match error {
         _ if is_untrusted => untrusted_file(image, "image", "image show"),
         ImageError::Io { .. } => {
-            let remedy = "check the path; `first-look` is the image inside the program";
+            let remedy =
+                format!("check the path; images inside the program are: {}", BUILT_IN_NAMES.join(", "));
             Failure::from_error(FailureCode::BadInput, &error, remedy)
         }
         error => error.into(),
@@ -197,6 +201,13 @@ pub(super) fn untrusted_file(path: &str, what: &str, command: &str) -> Failure {
         format!("{path:?}, which the scenario's file names as its {what}, cannot be used"),
         &format!("correct it; `tilemark {command} {}` shows why", shell_word(path)),
     )
+}
+
+/// Where no scenario asks for the image, a scenario may be named in place of it.
+fn or_a_scenario(failure: Failure) -> Failure {
+    let remedy =
+        format!("{}; or a scenario: a name from `tilemark scenarios list`, or its path", failure.remedy);
+    Failure { remedy, ..failure }
 }
 
 /// A path as seen from a scenario's folder.
@@ -464,6 +475,15 @@ mod tests {
     }
 
     #[test]
+    fn an_image_of_a_scenario_is_not_another_scenario() {
+        let mut asks = scenario("");
+        asks.image = RequestedImage::Named("shop".to_owned());
+        let absent = ImageAsked::of_scenario(&asks, "site.toml").unwrap().spec().unwrap_err();
+        assert!(absent.message.contains("no image specification `shop`"), "{absent:?}");
+        assert_eq!(absent.remedy, "use one of these names, or the path of an image.toml");
+    }
+
+    #[test]
     fn an_image_is_called_by_its_name_its_file_or_its_scenario() {
         assert_eq!(ImageAsked::called("database").unwrap().spec().unwrap().name, "database");
         assert_eq!(ImageAsked::called("oltp").unwrap().spec().unwrap().name, "database");
@@ -476,6 +496,11 @@ mod tests {
                 .message
                 .contains("no image specification `none`")
         );
+        let absent = |image: &str| ImageAsked::called(image).unwrap().spec().unwrap_err().remedy;
+        assert!(
+            absent("none").ends_with("or a scenario: a name from `tilemark scenarios list`, or its path")
+        );
+        assert!(absent("./none.toml").contains("inside the program are: first-look, database, brokers, "));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.toml");
         fs::write(&path, ImageSpec::built_in("brokers").unwrap().to_toml()).unwrap();
