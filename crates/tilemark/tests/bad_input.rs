@@ -418,6 +418,8 @@ fn what_needs_root_says_so_and_the_rest_does_not_need_it() {
         assert!(error["message"].as_str().unwrap().contains("needs root"), "{error}");
         assert!(error["remedy"].as_str().unwrap().contains("sudo"), "{error}");
     }
+    let recover = as_nobody(&home, &["recover"]).unwrap();
+    assert!(recover.error.contains("needs root: it removes files and control groups"), "{recover:?}");
     for arguments in
         [&["guests", "exec", "tile-001-idle", "true"][..], &["guests", "console", "tile-001-idle"]]
     {

@@ -13,7 +13,7 @@ use crate::{
         lock::{WhenBusy, take},
         state_folder::{StateFolder, boot_id, restore_shared},
     },
-    program::need_root,
+    program::need_root_for,
 };
 use serde::Serialize;
 use tilemark_host::{
@@ -47,9 +47,12 @@ pub struct Recovered {
     pub not_looked_at: Vec<String>,
 }
 
+/// Why root is needed.
+const REMOVES: &str = "it removes files and control groups of root, and restores settings of the host";
+
 /// Removes what dead keepers left.
 pub fn recover(places: &Places) -> Result<Recovered, Failure> {
-    need_root("removing what a killed run left")?;
+    need_root_for("removing what a killed run left", REMOVES)?;
     let boot = boot_id().map_err(state_failed)?;
     let mut recovered = Recovered::default();
     let mut left = Vec::new();

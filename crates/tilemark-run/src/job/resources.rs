@@ -45,6 +45,8 @@ struct Free {
     /// The same for all paths on one file system.
     disk: u64,
     bytes: Bytes,
+    /// Of the whole file system. One of the kernel's own, such as /proc, has none.
+    size: Bytes,
 }
 
 /// What a second of one guest or load takes in a record, roughly: rows, and a compressed histogram of each load.
@@ -123,8 +125,9 @@ fn free_on(path: &Path) -> Option<Free> {
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     let disk = rustix::fs::statvfs(existing).ok()?;
     let is_written = !disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
-    let bytes = Bytes::new(disk.f_bavail.saturating_mul(disk.f_frsize));
-    is_written.then_some(Free { disk: existing.metadata().ok()?.dev(), bytes })
+    let [bytes, size] =
+        [disk.f_bavail, disk.f_blocks].map(|blocks| Bytes::new(blocks.saturating_mul(disk.f_frsize)));
+    is_written.then_some(Free { disk: existing.metadata().ok()?.dev(), bytes, size })
 }
 
 /// Adds up what lands on each disk and holds it against what is free there.
@@ -132,6 +135,9 @@ fn disks_suffice(needs: &[Need], free_on: &dyn Fn(&Path) -> Option<Free>) -> Res
     let mut disks: BTreeMap<u64, (Bytes, Vec<&Need>)> = BTreeMap::new();
     for need in needs {
         if let Some(free) = free_on(&need.path) {
+            if free.size == Bytes::default() {
+                return Err(keeps_no_files(need));
+            }
             disks.entry(free.disk).or_insert((free.bytes, Vec::new())).1.push(need);
         }
     }
@@ -155,6 +161,18 @@ fn disks_suffice(needs: &[Need], free_on: &dyn Fn(&Path) -> Option<Free>) -> Res
         return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
     }
     Ok(())
+}
+
+fn keeps_no_files(need: &Need) -> Failure {
+    Failure::new(
+        FailureCode::HostUnfit,
+        format!(
+            "{} cannot be written in {}: the file system there keeps no files",
+            need.what,
+            need.path.display()
+        ),
+        "set TILEMARK_HOME or --output to a folder on a disk",
+    )
 }
 
 /// Descriptors of the engine for itself, and for each guest: its process, conversation, monitor and disks. Natively 4 and in QEMU 7 of a
@@ -272,7 +290,9 @@ repeats = 3
         assert!(record.bytes > Bytes::from_mib(1) && record.bytes < Bytes::from_gib(1), "{record:?}");
         // Alone each fits; on one disk they don't.
         let on = |disk: fn(&Path) -> u64, gib: u64| {
-            move |path: &Path| Some(Free { disk: disk(path), bytes: Bytes::from_gib(gib) })
+            move |path: &Path| {
+                Some(Free { disk: disk(path), bytes: Bytes::from_gib(gib), size: Bytes::from_gib(64) })
+            }
         };
         let apart = |path: &Path| u64::from(path.starts_with("/state"));
         disks_suffice(&all, &on(apart, 14)).unwrap();
@@ -288,6 +308,15 @@ repeats = 3
         disks_suffice(&all, &on(|_| 0, 15)).unwrap();
         // What the system does not report refuses nothing.
         disks_suffice(&all, &|_| None).unwrap();
+    }
+
+    #[test]
+    fn a_place_that_keeps_no_files_is_named() {
+        let need = Need { what: "the record", path: "/proc/x".into(), bytes: Bytes::from_mib(1) };
+        let failure = disks_suffice(&[need], &free_on).unwrap_err();
+        assert_eq!(failure.code, FailureCode::HostUnfit);
+        assert!(failure.message.starts_with("the record cannot be written in /proc/x: "), "{failure:?}");
+        assert!(failure.remedy.contains("--output to a folder on a disk"), "{failure:?}");
     }
 
     #[test]
