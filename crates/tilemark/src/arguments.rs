@@ -1,9 +1,7 @@
 //! Flags and commands, as the user writes them.
 
-use clap::{
-    Args, CommandFactory, Parser, Subcommand, ValueEnum,
-    builder::{NonEmptyStringValueParser, RangedU64ValueParser},
-};
+use crate::values;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use std::{ffi::OsString, path::PathBuf};
 use tilemark_run::plan_words::{CONFIRM_BLOCKS, Span};
 
@@ -129,7 +127,7 @@ pub(crate) struct Resolution {
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// Set one value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Allow the scenario's file to name programs and files of this host, which are then used as root, to change settings of the host,
     /// and to run QEMU without its sandbox (`qemu.walls = "off"`); `plan` lists all of them
@@ -282,7 +280,7 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) resolution: Resolution,
     /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
-    #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
+    #[arg(long, value_delimiter = ',', value_parser = values::one_of_tiles, value_name = "COUNTS")]
     pub(crate) tiles: Option<Vec<u32>>,
     /// Also measure the native twin, in the same blocks
     #[arg(long)]
@@ -361,13 +359,13 @@ pub(crate) struct AbArguments {
     #[command(flatten)]
     pub(crate) resolution: Resolution,
     /// Set one value of the first side, such as `qemu.machine=pc`; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) a: Vec<(String, String)>,
     /// Set one value of the second side; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) b: Vec<(String, String)>,
     /// Tile counts to use instead of the first of the scenario's ladder
-    #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
+    #[arg(long, value_delimiter = ',', value_parser = values::one_of_tiles, value_name = "COUNTS")]
     pub(crate) tiles: Option<Vec<u32>>,
     /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences can be shown
     #[arg(long, value_name = "TIME")]
@@ -582,7 +580,7 @@ pub(crate) struct GuestsUpArguments {
     pub(crate) memory: tilemark_units::Bytes,
     /// Put them on processors and NUMA nodes, by keys of a scenario such as `place.guests=spread`, `place.map.*=cpus:0-1` and
     /// `guest.ROLE.vcpus=2`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Do not measure their memory use; this saves a wait of ten seconds
     #[arg(long)]
@@ -621,8 +619,8 @@ pub(crate) struct ThroughputArguments {
     pub(crate) broker: String,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
-    /// Size of a message in bytes
-    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    /// Size of a message: in bytes, or with a unit, such as 1KiB
+    #[arg(long, default_value_t = 16, value_parser = values::bytes, value_name = "BYTES")]
     pub(crate) size: usize,
     /// Number of queues, or of topics
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
@@ -654,8 +652,8 @@ pub(crate) struct ThroughputArguments {
     /// Messages of each publisher. Default: no limit, the load ends by time alone
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     pub(crate) count: Option<u64>,
-    /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
+    /// How long to publish: in seconds, or with a unit, such as 10m
+    #[arg(long, default_value_t = 10, value_parser = values::seconds, value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -683,17 +681,17 @@ pub(crate) struct LatencyArguments {
     pub(crate) broker: String,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
-    /// Size of a message in bytes
-    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    /// Size of a message: in bytes, or with a unit, such as 1KiB
+    #[arg(long, default_value_t = 16, value_parser = values::bytes, value_name = "BYTES")]
     pub(crate) size: usize,
-    /// Messages per second, sent at intended times; a whole number
-    #[arg(long, default_value_t = 1000, value_name = "NUMBER")]
+    /// Messages per second, sent at intended times; a whole number, such as 500 or 500/s
+    #[arg(long, default_value_t = 1000, value_parser = values::whole_rate, value_name = "NUMBER")]
     pub(crate) rate: u64,
     /// Use a durable queue and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
-    /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
+    /// How long to publish: in seconds, or with a unit, such as 10m
+    #[arg(long, default_value_t = 10, value_parser = values::seconds, value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -776,24 +774,24 @@ pub(crate) struct LoadStoreArguments {
     /// Number of clients, each with one connection
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) clients: u32,
-    /// How long to measure, in seconds
-    #[arg(long, default_value_t = 60, value_parser = seconds(), value_name = "SECONDS")]
+    /// How long to measure: in seconds, or with a unit, such as 10m
+    #[arg(long, default_value_t = 60, value_parser = values::seconds, value_name = "SECONDS")]
     pub(crate) seconds: u64,
-    /// Seconds of load before the measurement
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX), value_name = "SECONDS")]
+    /// Load before the measurement: in seconds, or with a unit, such as 2m
+    #[arg(long, default_value_t = 60, value_parser = values::warmup, value_name = "SECONDS")]
     pub(crate) warmup: u64,
     /// Length of the steady window in the result: the last seconds of the run. Default: all seconds after the load had settled
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_parser = values::whole_seconds, value_name = "SECONDS")]
     pub(crate) window: Option<u64>,
-    /// Orders per second of all clients, at intended times. Default (closed loop): each client sends its next order
+    /// Orders per second of all clients, at intended times, such as 50 or 50/s. Default (closed loop): each client sends its next order
     /// when its previous order is served
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_parser = values::rate, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the orders of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
     pub(crate) arrival: String,
-    /// Mean pause of a client after each order, in seconds
-    #[arg(long, default_value_t = 0.0, conflicts_with = "rate", value_name = "SECONDS")]
+    /// Mean pause of a client after each order: in seconds, or with a unit, such as 500ms
+    #[arg(long, default_value_t = 0.0, value_parser = values::seconds_and_parts, conflicts_with = "rate", value_name = "SECONDS")]
     pub(crate) think_time: f64,
     /// Percentage of orders that come from new customers
     #[arg(long, default_value_t = 20, value_name = "NUMBER")]
@@ -852,12 +850,12 @@ pub(crate) struct LoadWebArguments {
     /// Number of connections
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..), value_name = "NUMBER")]
     pub(crate) connections: u32,
-    /// How long to measure, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
+    /// How long to measure: in seconds, or with a unit, such as 10m
+    #[arg(long, default_value_t = 10, value_parser = values::seconds, value_name = "SECONDS")]
     pub(crate) seconds: u64,
-    /// Requests per second, at intended times. Default (closed loop): each connection sends its next
+    /// Requests per second, at intended times, such as 500 or 500/s. Default (closed loop): each connection sends its next
     /// request when the previous one is answered
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_parser = values::rate, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the requests of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
@@ -1040,7 +1038,7 @@ pub(crate) struct TryArguments {
     #[arg(long, default_value_t = 12, value_name = "NUMBER")]
     pub(crate) pairs: u32,
     /// Tile count to use instead of the first of the scenario's ladder
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_parser = values::tiles, value_name = "NUMBER")]
     pub(crate) tiles: Option<u32>,
     /// Write the settings that paid as a profile into this file, and leave it applied where the verdict is trusted
     #[arg(long, value_name = "FILE")]
@@ -1158,7 +1156,7 @@ pub(crate) struct FleetWork {
     #[command(flatten)]
     pub(crate) resolution: Resolution,
     /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
-    #[arg(long, value_delimiter = ',', value_name = "COUNTS", conflicts_with = "capacity")]
+    #[arg(long, value_delimiter = ',', value_parser = values::one_of_tiles, value_name = "COUNTS", conflicts_with = "capacity")]
     pub(crate) tiles: Option<Vec<u32>>,
     /// Each host ends within this time, such as 10m
     #[arg(long, value_name = "TIME")]
@@ -1235,19 +1233,4 @@ pub(crate) enum ScenariosCommand {
         /// Its name
         name: String,
     },
-}
-
-/// No load lasts longer than a day: figures are kept for each second.
-const SECONDS_MAX: u64 = 24 * 60 * 60;
-
-/// A length of time in which something can be measured.
-fn seconds() -> RangedU64ValueParser {
-    clap::value_parser!(u64).range(1..=SECONDS_MAX)
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("`{text}` is not KEY=VALUE")),
-    }
 }

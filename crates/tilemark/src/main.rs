@@ -13,6 +13,7 @@ mod places;
 mod records;
 mod screen;
 mod site;
+mod values;
 
 use arguments::{Arguments, unplanned_command, with_planned_command};
 use carried::PROGRAM;

@@ -61,8 +61,11 @@ fn flags_that_cannot_be_read() {
         (&["plan", "web", "--seed", "-1"], "unexpected argument '-1'"),
         (
             &["plan", "web", "--tiles", "one"],
-            "invalid value 'one' for '--tiles <COUNTS>': it is not a whole number",
+            "invalid value 'one' for '--tiles <COUNTS>': write whole numbers from 1 with commas, such as 1,2,4",
         ),
+        (&["plan", "web", "--tiles", "1-4"], "write whole numbers from 1 with commas, such as 1,2,4"),
+        (&["plan", "web", "--tiles", "99999999999"], "write whole numbers from 1 with commas, such as 1,2,4"),
+        (&["load", "web", "http://127.0.0.1/", "--seconds", "1500ms"], "such as 90, 90s or 10m"),
         (&["plan", "web", "--seed", "99999999999999999999999"], "it is too large"),
         (&["load", "web", "http://127.0.0.1/", "--rate", "fast"], "it is not a number"),
         (&["plan"], "required arguments were not provided"),
@@ -211,6 +214,7 @@ fn scenarios_that_cannot_be_resolved() {
         (&["load", "web", "ftp://127.0.0.1/"], "neither http:// nor https://", "http://127.0.0.1:8080"),
         (&["load", "web", "http://127.0.0.1:9/", "--insecure"], "has no TLS", "write https://"),
         (&["load", "web", "http://127.0.0.1/", "--rate", "0"], "`--rate 0` is not a valid rate", "above 0"),
+        (&["load", "web", "http://127.0.0.1/", "--rate", "0/s"], "`--rate 0` is not a valid rate", "above 0"),
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy });
     }
