@@ -215,7 +215,9 @@ fn with_profiles(command: clap::Command) -> clap::Command {
 
 const ENDS: &str = "Begin with `tilemark doctor`, then `tilemark quick`.\n\n\
     Exit codes: 0 done and trusted, 1 a bug in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished with the \
-    verdict NOT TRUSTED or CANNOT TELL, 6 host not restored.";
+    verdict NOT TRUSTED or CANNOT TELL, 6 host not restored.\n\n\
+    Pages that messages name, such as docs/scenarios.md, are in /usr/local/share/doc/tilemark after `make install`, and in \
+    /usr/share/doc/tilemark with the Debian package.";
 
 /// The pages of the manual, one for each command, by the names of their files.
 pub(crate) fn manual() -> BTreeMap<String, String> {

@@ -86,6 +86,8 @@ fn help_lists_what_works_and_nothing_else() {
     let home = Home::new();
     let help = home.says(&["--help"]);
     assert_eq!(help.code, Some(0));
+    // Where the pages are that remedies name.
+    assert!(help.out.contains("/usr/local/share/doc/tilemark"), "{}", help.out);
     // What is later work comes into this list when it works, and not before: `watch`.
     let works = [
         "doctor",
