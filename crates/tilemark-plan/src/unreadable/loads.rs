@@ -3,8 +3,8 @@
 
 use super::way::{Mistake, described, pointer};
 use crate::{scenario::Load, workload::Work};
-use tilemark_units::listed;
 use serde_json::Value;
+use tilemark_units::listed;
 
 /// The first mistake in the keys of loads, and in what they ask for.
 pub(super) fn read_loads(document: &Value) -> Result<(), Mistake> {

@@ -7,12 +7,12 @@ use super::{
 use crate::JsonSchema;
 use crate::problem::Say;
 use crate::program::{FIO, Program, SYSBENCH};
-use tilemark_units::{nearest, there_is_no};
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use tilemark_units::Span;
+use tilemark_units::{nearest, there_is_no};
 
 /// Bytes of a pattern. Each makes a few states, and a match takes at most so many steps for each byte of a line.
 const PATTERN_BYTES_MAX: usize = 500;

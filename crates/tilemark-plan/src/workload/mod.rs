@@ -35,12 +35,12 @@ pub use sysbench::SysbenchParameters;
 pub use web::{REQUEST_FILE_BYTES_MAX, WebFile, WebParameters, WebRequest, parse_requests};
 
 use crate::JsonSchema;
-use tilemark_units::listed;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor},
 };
 use std::fmt;
+use tilemark_units::listed;
 
 /// Makes [`Work`] of the table of workloads.
 macro_rules! workloads {

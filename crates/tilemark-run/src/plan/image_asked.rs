@@ -478,7 +478,7 @@ mod tests {
     fn an_image_of_a_scenario_is_not_another_scenario() {
         let mut asks = scenario("");
         asks.image = RequestedImage::Named("shop".to_owned());
-        let absent = ImageAsked::of_scenario(&asks, "site.toml").unwrap().spec().unwrap_err();
+        let absent = ImageAsked::of_scenario(&asks, "site.toml", false).unwrap().spec().unwrap_err();
         assert!(absent.message.contains("no image specification `shop`"), "{absent:?}");
         assert_eq!(absent.remedy, "use one of these names, or the path of an image.toml");
     }
