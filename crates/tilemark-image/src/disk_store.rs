@@ -50,8 +50,8 @@ impl DiskStore {
             mount_point,
             "xfs",
             MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME,
-            // What removed disks held goes back to the host.
-            Some(c"discard"),
+            // What removed disks held goes back to the host. A copy of a home has a store with the same UUID, which may be mounted too.
+            Some(c"discard,nouuid"),
         )
         .map_err(|error| ImageError::StoreMount { file: file.to_owned(), source: error.into() })?;
         Ok(Self { mount_point: mount_point.to_owned() })

@@ -103,6 +103,18 @@ fn disks_stay_from_one_mount_to_the_next_and_two_mounts_at_once_are_refused() {
 }
 
 #[test]
+fn a_copy_of_a_store_is_mounted_beside_it() {
+    inside("a_copy_of_a_store_is_mounted_beside_it", |folder| {
+        let (file, copy) = (folder.join("store"), folder.join("copy"));
+        drop(DiskStore::open(&file, &folder.join("one"), CAPACITY).unwrap());
+        fs::copy(&file, &copy).unwrap();
+        let _store = DiskStore::open(&file, &folder.join("one"), CAPACITY).unwrap();
+        let other = DiskStore::open(&copy, &folder.join("two"), CAPACITY).unwrap();
+        assert!(other.disks().unwrap().is_empty());
+    });
+}
+
+#[test]
 fn a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_its_holder() {
     inside(
         "a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_its_holder",

@@ -639,7 +639,7 @@ fn a_collection_whose_own_disk_is_full_says_so_and_the_next_one_takes_it_home() 
     until("n1 has ended", || played.work_of("n1").join("attempt-0/exit").exists());
     let mut noise = vec![0; 2 << 20];
     fs::File::open("/dev/urandom").unwrap().read_exact(&mut noise).unwrap();
-    fs::write(played.work_of("n1").join("attempt-0/noise"), noise).unwrap();
+    fs::write(played.work_of("n1").join("attempt-0/scenario.toml"), noise).unwrap();
     // The folder of fleet runs on a disk of 1 MiB, for this command alone.
     let home = played.home.path().display().to_string();
     let full = format!(
