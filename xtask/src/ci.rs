@@ -1,6 +1,6 @@
 //! The whole CI. Every part runs, also after a failure; all failures are reported at the end, with the
-//! minutes of each part. The lab's tests run before the others; they leave more than one of two processors free, and what only the
-//! compiler does takes those.
+//! minutes of each part. The lab's tests run before the others. Tests leave a part of the processors free, and what only the compiler
+//! does takes that.
 
 use crate::{
     cargo::{cargo, cargo_command, cargo_program, ended, target, workspace},
@@ -11,9 +11,9 @@ use crate::{
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
     cell::OnceCell,
-    io::{self, Write},
+    io::{self, BufRead, BufReader, Write},
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -53,30 +53,30 @@ pub(crate) fn run() -> Result<()> {
     part("page of the host's settings is fresh", &profiles::check_fresh);
     part("decisions are listed", &decisions::check);
     part("page of figures is fresh", &figures::check_fresh);
-    part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     let programs = OnceCell::new();
-    part("images, tests' build", &|| {
-        let _ = programs.set(images_and_tests()?);
+    part("build, images", &|| {
+        let _ = programs.set(build_and_images()?);
         Ok(())
     });
     let beside = thread::scope(|scope| {
-        let beside = scope.spawn(beside_the_lab);
+        let beside = scope.spawn(beside_the_tests);
         part("tests in the lab", &|| built(&programs)?.run_first());
+        part("tests", &|| built(&programs)?.run_others());
         beside.join()
     });
-    part("tests", &|| built(&programs)?.run_others());
-    part("examples in documents", &examples);
-    parts.extend(beside.map_err(|_| anyhow!("the thread beside the lab panicked"))?);
+    parts.extend(beside.map_err(|_| anyhow!("the thread beside the tests panicked"))?);
     report(&parts, began.elapsed())
 }
 
-/// One after another: each has cargo's lock on the target folder.
-fn beside_the_lab() -> Vec<Part> {
+/// One after another: each has cargo's lock on the target folder. No test runs cargo.
+fn beside_the_tests() -> Vec<Part> {
     let lints =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
+    let examples = [&WORKSPACE_TESTS[..], &["--doc"]].concat();
     vec![
-        timed("lints, beside the lab", &|| idle_cargo(&lints)),
-        timed("documents, beside it", &|| idle_cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
+        timed("lints, beside the tests", &|| idle_cargo(&lints)),
+        timed("documents, beside them", &|| idle_cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
+        timed("examples in documents", &|| idle_cargo(&examples)),
     ]
 }
 
@@ -85,8 +85,8 @@ fn beside_the_lab() -> Vec<Part> {
 const IDLE: &str =
     "echo 19 2>/dev/null >/proc/self/autogroup; exec setpriv --pdeathsig TERM chrt --idle 0 \"$@\"";
 
-/// Runs cargo where it gets only the processor time that nothing else wants, and prints its output in one piece: the lab's tests
-/// print meanwhile.
+/// Runs cargo where it gets only the processor time that nothing else wants, and prints its output in one piece: tests print
+/// meanwhile.
 fn idle_cargo(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("setsid");
     command.args(["sh", "-c", IDLE, "sh"]).arg(cargo_program()).args(arguments).current_dir(workspace());
@@ -146,13 +146,18 @@ fn image_of(name: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Builds the images beside the tests: most of an image's time is waiting for packages and for one processor. Gives the tests, all
-/// in one build profile, with what they find in their environment.
-fn images_and_tests() -> Result<TestPrograms> {
+/// Builds all programs and tests in one go, so that both processors always have something to compile. The images are built beside
+/// that, from the moment that the program which builds them is there: most of an image's time is waiting for packages and for one
+/// processor. Gives the tests, with what they find in their environment.
+fn build_and_images() -> Result<TestPrograms> {
     let (image, messages) = thread::scope(|scope| {
-        let images = scope.spawn(image);
-        let tests = built_tests();
-        anyhow::Ok((images.join().map_err(|_| anyhow!("the thread that builds images panicked"))??, tests?))
+        let mut images = None;
+        let tests = built_tests(&mut || images = Some(scope.spawn(image)));
+        let image = images
+            .map(|images| images.join().map_err(|_| anyhow!("the thread that builds images panicked"))?);
+        let messages = tests?;
+        let image = image.context("cargo named no program `tilemark` among what it built")??;
+        anyhow::Ok((image, messages))
     })?;
     let agent = workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
     let mut environment = vec![("TILEMARK_TEST_AGENT", agent.into_os_string())];
@@ -168,19 +173,57 @@ fn built(programs: &OnceCell<TestPrograms>) -> Result<&TestPrograms> {
     programs.get().context("the tests were not built")
 }
 
-/// Builds all tests, and returns cargo's messages about them.
-fn built_tests() -> Result<String> {
+/// Builds all tests and the programs that they start, and returns cargo's messages about them. Calls `has_program` as soon as
+/// `tilemark` is built.
+fn built_tests(has_program: &mut dyn FnMut()) -> Result<String> {
     let mut arguments = WORKSPACE_TESTS.to_vec();
     arguments.extend(["--no-run", "--message-format", "json-render-diagnostics"]);
-    let output = cargo_command(&arguments)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("cargo does not start")?;
-    ended(output.status, &arguments)?;
-    String::from_utf8(output.stdout).context("cargo's messages are no text")
+    let mut cargo =
+        cargo_command(&arguments).stdout(Stdio::piped()).spawn().context("cargo does not start")?;
+    let output = cargo.stdout.take().context("cargo has no output")?;
+    let mut messages = String::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cargo's messages are no text")?;
+        if is_program(&line, "tilemark") {
+            has_program();
+        }
+        messages.push_str(&line);
+        messages.push('\n');
+    }
+    ended(cargo.wait()?, &arguments)?;
+    Ok(messages)
 }
 
-/// The examples in the documents of the code.
-fn examples() -> Result<()> {
-    cargo(&[&WORKSPACE_TESTS[..], &["--doc"]].concat())
+/// Whether a message of cargo says that a program of this name was built: not its tests.
+fn is_program(message: &str, name: &str) -> bool {
+    let message: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
+    let of_target = &message["target"];
+    message["executable"].is_string()
+        && message["profile"]["test"] == false
+        && of_target["name"] == name
+        && of_target["kind"] == serde_json::json!(["bin"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_not_its_tests_and_no_other_message() {
+        let message = |test: bool, kind: &str, executable: Option<&str>| {
+            let target = serde_json::json!({"name": "tilemark", "kind": [kind]});
+            serde_json::json!({"executable": executable, "profile": {"test": test}, "target": target})
+                .to_string()
+        };
+        assert!(is_program(&message(false, "bin", Some("/t/tilemark")), "tilemark"));
+        assert!(!is_program(&message(false, "bin", Some("/t/tilemark")), "xtask"));
+        for other in [
+            message(true, "bin", Some("/t/tilemark-1")),
+            message(true, "test", Some("/t/tilemark-2")),
+            message(false, "lib", None),
+            "Compiling".to_owned(),
+        ] {
+            assert!(!is_program(&other, "tilemark"), "{other}");
+        }
+    }
 }
