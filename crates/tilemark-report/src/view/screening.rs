@@ -49,7 +49,10 @@ fn table(view: &View, found: &Screening) -> Table {
         let head = Cell::from("all that looked better").beside(Some(found.together_of.join(", ")));
         rows.push(Row { struck: is_struck, ..Row::new(head, cells) });
     }
-    let below = found.settings.iter().flat_map(failures).collect();
+    let mut below: Vec<String> = found.settings.iter().flat_map(failures).collect();
+    if let Some(why) = view.report.result.missing.get("screening.together") {
+        below.push(format!("{} together: not known, because {why}", found.together_of.join(", ")));
+    }
     Table { below, ..Table::new(columns, rows) }
 }
 

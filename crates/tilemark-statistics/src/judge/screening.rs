@@ -15,7 +15,7 @@ use tilemark_record::summary::RepeatSummary;
 use super::blocks::{FigureOf, figures, serves, whole_blocks};
 use super::measured::MeasuredPoint;
 use super::pairing::Pairing;
-use super::repeat_figures::{p50, p99, throughput};
+use super::repeat_figures::{load_of, p50, p99, reports_no_latency, throughput};
 use super::side_failures::{at_step, fails};
 use super::side_step::SideStep;
 use super::sides::{VOIDED_P_MIN, failure_comparison, voided};
@@ -78,14 +78,20 @@ struct Screen {
 }
 
 /// What is measured: the one figure of a command; else what the load gets done, how long it takes where its demand is fixed, and the tail.
-fn measures(load: &LoadPlan) -> Vec<Screen> {
+/// A load that reported no latency in any repeat has neither of the last two.
+fn measures(load: &LoadPlan, measured: &[MeasuredPoint]) -> Vec<Screen> {
     let measure = |name, better_when, is_tail, figure| Screen { name, better_when, is_tail, figure };
     let rate = throughput as fn(&RepeatSummary, &str) -> _;
     if let Some((_, better)) = load.work.command().and_then(CommandParameters::printed_figure) {
         return vec![measure("figure", better.into(), false, rate)];
     }
-    let loop_kind = load.demand.loop_kind();
     let rate = measure("throughput", BetterWhen::Higher, false, rate);
+    let kept = measured.iter().flat_map(|point| &point.kept);
+    let mut own = kept.filter_map(|repeat| load_of(repeat, &load.name)).peekable();
+    if own.peek().is_some() && own.all(reports_no_latency) {
+        return vec![rate];
+    }
+    let loop_kind = load.demand.loop_kind();
     let median = (loop_kind == LoopKind::Open).then(|| measure("p50", BetterWhen::Lower, false, p50));
     let tail = measure("p99", BetterWhen::Lower, true, p99);
     [Some(rate), median, Some(tail)].into_iter().flatten().collect()
@@ -101,7 +107,7 @@ pub(crate) fn screening(
     let headline = plan.scenario.headline.as_deref()?;
     let first = plan.points.iter().find(|point| point.screened.is_some())?;
     let load = first.loads.iter().find(|load| load.name == headline)?;
-    let measures = measures(load);
+    let measures = measures(load, measured);
     let by_design = by_design(plan, measured, &measures, headline, missing);
     let confirmed = |step: &SideStep| compared(plan, step, &measures, headline);
     let settings = screening.settings.iter().zip(by_design).map(|(setting, screened)| {
@@ -132,7 +138,12 @@ pub(crate) fn screening(
         }
     });
     let settings = settings.collect();
-    let together = beside_nothing(measured, &Screened::Together).as_ref().and_then(confirmed);
+    let together = beside_nothing(measured, &Screened::Together);
+    if let Some(lost) = together.as_ref().and_then(unequal_discards) {
+        missing.insert("screening.together".to_owned(), unequal_together(&lost));
+    }
+    let together = together.filter(|step| unequal_discards(step).is_none());
+    let together = together.as_ref().and_then(confirmed);
     let together_of = plan.points.iter().find(|point| point.screened == Some(Screened::Together));
     Some(Screening {
         profile: screening.profile.clone(),
@@ -279,6 +290,14 @@ fn unequal_discards(step: &SideStep) -> Option<FailureComparison> {
         p: Some(p),
         outcome: ComparisonOutcome::CannotTell,
     })
+}
+
+fn unequal_together(lost: &FailureComparison) -> String {
+    format!(
+        "{:.0} % of the repeats with all these settings were discarded, {:.0} % of those with nothing set",
+        100.0 * lost.b,
+        100.0 * lost.a
+    )
 }
 
 fn of_comparison(comparison: &SideComparison) -> Vec<MeasureEffect> {

@@ -182,19 +182,49 @@ fn what_pays_is_measured_alone_and_all_that_paid_together_and_the_sentence_names
     assert_eq!(found.left_out[0].key, "gone");
 }
 
+/// Ten more repeats with nothing set, and as many of another point, which are discarded.
+fn discard_beside_nothing(run: &mut Run, lossy: &Screened) {
+    for screened in [&Screened::Nothing, lossy] {
+        let point = run.plan.points.iter().find(|point| point.screened.as_ref() == Some(screened)).unwrap();
+        let again = (13..=22).map(|block| quiet(point, block, block));
+        run.repeats.extend(again.map(|mut repeat| {
+            repeat.host.processor.other = if screened == lossy { 0.3 } else { 0.0 };
+            repeat
+        }));
+    }
+}
+
+#[test]
+fn what_settings_do_together_is_not_known_where_more_of_their_repeats_are_discarded() {
+    let mut run = tried(&[("setting.2", 0.08), ("setting.4", 0.06)], 3);
+    assert!(!found(&run).together.is_empty() && !run.judged().missing.contains_key("screening.together"));
+    discard_beside_nothing(&mut run, &Screened::Together);
+    let judged = run.judged();
+    assert!(judged.screening.as_ref().unwrap().together.is_empty());
+    let why = &judged.missing["screening.together"];
+    let wanted = "45 % of the repeats with all these settings were discarded, 0 % of those with nothing set";
+    assert_eq!(why, wanted);
+}
+
+#[test]
+fn a_load_that_reports_no_latency_is_screened_by_what_it_gets_done() {
+    let mut run = tried(&[("setting.2", 0.08)], 3);
+    for load in run.repeats.iter_mut().flat_map(|repeat| &mut repeat.loads) {
+        load.latency_ms = latency(0, 0.0);
+    }
+    let found = found(&run);
+    assert_eq!(keys(&found, SettingOutcome::Pays), ["setting.2"]);
+    assert!(keys(&found, SettingOutcome::NoEffect).len() > 5, "{found:?}");
+    let mut screened = found.settings.iter().flat_map(|setting| &setting.screened);
+    assert!(screened.all(|effect| effect.measure == "throughput"));
+}
+
 /// The repeats with it that are left may be the lucky ones.
 #[test]
 fn a_setting_under_which_more_repeats_are_discarded_than_by_chance_is_not_known_to_pay() {
     let mut run = tried(&[("setting.2", 0.08)], 3);
     assert_eq!(keys(&found(&run), SettingOutcome::Pays), ["setting.2"]);
-    for screened in [Screened::Nothing, Screened::Alone("setting.2".to_owned())] {
-        let point = run.plan.points.iter().find(|point| point.screened.as_ref() == Some(&screened)).unwrap();
-        let again = (13..=22).map(|block| quiet(point, block, block));
-        run.repeats.extend(again.map(|mut repeat| {
-            repeat.host.processor.other = if screened == Screened::Nothing { 0.0 } else { 0.3 };
-            repeat
-        }));
-    }
+    discard_beside_nothing(&mut run, &Screened::Alone("setting.2".to_owned()));
     let judged = run.judged();
     let found = judged.screening.unwrap();
     let lost = &found.settings[2];
