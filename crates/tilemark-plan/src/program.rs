@@ -22,6 +22,11 @@ pub const PHP_MYSQL: Program = Program { name: "PHP's MySQL functions", packages
 pub const FIO: Program = Program { name: "fio", packages: &["fio"] };
 /// The load of databases that is Debian's.
 pub const SYSBENCH: Program = Program { name: "sysbench", packages: &["sysbench"] };
+/// Programs that a user may name in a command, and that an image then needs.
+pub const OF_COMMANDS: [Program; 2] = [SYSBENCH, FIO];
+/// Programs of this host that serve or load without guests, and the argument with which each prints its version.
+pub const VERSION_ARGUMENTS: [(&str, &str); 3] =
+    [("fio", "--version"), ("nginx", "-v"), ("sysbench", "--version")];
 /// A database.
 pub const MARIADB: Program = Program { name: "MariaDB", packages: &["mariadb-server"] };
 /// A database.

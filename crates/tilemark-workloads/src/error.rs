@@ -99,7 +99,7 @@ impl WorkloadError {
                 "use a `block_size` from 512B to 16MiB and a `depth` from 1 to 4096, at a rate at most 1024 over all disks"
             }
             Self::Program { .. } => {
-                "install it on this host for a native run, or use an image that has it (`image = \"database\"` has sysbench)"
+                "install it on this host for a native run, or build the image with its package: see `tilemark image build --help`"
             }
             Self::File { .. } => {
                 "see that the path exists, that it may be used, and that there is space left"
@@ -109,7 +109,7 @@ impl WorkloadError {
             }
             Self::Load(error) => error.remedy(),
             Self::BadReport { .. } => {
-                "use fio 3.x or sysbench 1.x as Debian ships it; another version may report differently"
+                "use the version that Debian 12 has; another version may report differently"
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use tilemark_plan::facts::{Fact, Tool};
+use tilemark_plan::{
+    facts::{Fact, Tool},
+    program::VERSION_ARGUMENTS,
+};
 
 use crate::view::HostView;
 
@@ -14,21 +17,21 @@ struct Known {
     version: &'static str,
 }
 
-const KNOWN: [Known; 8] = [
+/// Those that Tilemark calls itself.
+const OWN: [Known; 4] = [
     // Red Hat and its kin install it as /usr/libexec/qemu-kvm, Debian links `kvm`.
     Known { name: "qemu-system-x86_64", aliases: &["qemu-kvm"], version: "--version" },
     Known { name: "mmdebstrap", aliases: &[], version: "--version" },
     Known { name: "mkfs.erofs", aliases: &[], version: "-V" },
     Known { name: "mkfs.xfs", aliases: &[], version: "-V" },
-    Known { name: "fio", aliases: &[], version: "--version" },
-    Known { name: "nginx", aliases: &[], version: "-v" },
-    Known { name: "sysbench", aliases: &[], version: "--version" },
-    Known { name: "wrk", aliases: &[], version: "-v" },
 ];
+/// A load of the web that ours is compared with.
+const PEER: Known = Known { name: "wrk", aliases: &[], version: "-v" };
 
 pub(super) fn tools(host: &dyn HostView) -> Vec<Tool> {
     let folders = host.tool_folders();
-    KNOWN.iter().map(|known| tool(host, known, &folders)).collect()
+    let workloads = VERSION_ARGUMENTS.map(|(name, version)| Known { name, aliases: &[], version });
+    OWN.into_iter().chain(workloads).chain([PEER]).map(|known| tool(host, &known, &folders)).collect()
 }
 
 fn tool(host: &dyn HostView, known: &Known, folders: &[PathBuf]) -> Tool {

@@ -8,8 +8,8 @@ use tilemark_units::{Fraction, Span};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// How long the load runs before the measurement. This time is not counted. Whole seconds with `load.sysbench`, and with a
-    /// `load.command` that uses `{total_seconds}`.
+    /// How long the load runs before the measurement. This time is not counted. Whole seconds where a load runs a
+    /// program that counts in seconds: that load's own section says so, and `plan` refuses others.
     pub warmup: Span,
     /// How long is measured, in whole seconds.
     pub length: Span,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::JsonSchema;
 use crate::problem::Say;
-use crate::program::{FIO, Program, SYSBENCH};
+use crate::program::{OF_COMMANDS, Program};
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ const SILENCE_MAX: Span = Span::from_seconds(3600);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandParameters {
-    /// The program and its arguments, such as `["sysbench", "cpu", "--time={total_seconds}", "--report-interval=1", "run"]`. A program that prints seconds
+    /// The program and its arguments, such as `["my-load", "--seconds", "{total_seconds}"]`. A program that prints seconds
     /// begins with the warm-up; one with a `figure` begins with the measured seconds.
     pub run: Vec<String>,
     /// Where it runs: `"guest"`, or `"host"` beside the load, on the load's processors, as root.
@@ -152,7 +152,7 @@ impl CommandParameters {
         {
             say(
                 format!("load `{name}` runs no program: `run` has {} words", self.run.len()),
-                "write the program and its arguments, such as `run = [\"sysbench\", \"cpu\", \"run\"]`, at most 200 words of 4096 bytes",
+                "write the program and its arguments, such as `run = [\"my-load\", \"--quick\"]`, at most 200 words of 4096 bytes",
             );
         }
         for (place, near) in self.mistyped_places() {
@@ -321,8 +321,7 @@ impl Facts for CommandParameters {
 
     fn programs(&self) -> Vec<Program> {
         let is_brought = self.files.contains_key(self.program()) || self.from == CommandFrom::Host;
-        let known = [SYSBENCH, FIO].into_iter().filter(|known| known.name == self.program() && !is_brought);
-        known.collect()
+        OF_COMMANDS.into_iter().filter(|known| known.name == self.program() && !is_brought).collect()
     }
 
     fn texts_mut(&mut self) -> Vec<&mut String> {

@@ -27,7 +27,7 @@ const PREPARES_WITHIN: Duration = Duration::from_secs(300);
 
 /// For role `database`: sysbench's read-write transactions on MariaDB, run and measured inside the guest by Debian's sysbench.
 /// Its output stays in the record. Its tables are made once, and every guest has a copy of them from its start. A `rate` is a whole number, its arrivals are
-/// `poisson`.
+/// `poisson`, and `measure.warmup` is whole seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SysbenchParameters {
