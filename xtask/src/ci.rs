@@ -4,7 +4,9 @@
 
 use crate::{
     cargo::{cargo, cargo_command, cargo_program, ended, target, workspace},
-    decisions, figures, notices, profiles, promises, scenarios, schema, supply,
+    decisions, figures,
+    idle::idle,
+    notices, profiles, promises, scenarios, schema, supply,
     test_pool::TestPrograms,
     walls, words,
 };
@@ -53,13 +55,14 @@ pub(crate) fn run() -> Result<()> {
     part("page of the host's settings is fresh", &profiles::check_fresh);
     part("decisions are listed", &decisions::check);
     part("page of figures is fresh", &figures::check_fresh);
-    let programs = OnceCell::new();
+    let building = OnceCell::new();
     part("build, images", &|| {
-        let _ = programs.set(build_and_images()?);
+        let _ = building.set(build_and_images()?);
         Ok(())
     });
+    let programs = building.into_inner();
     let beside = thread::scope(|scope| {
-        let beside = scope.spawn(beside_the_tests);
+        let beside = scope.spawn(|| beside_the_tests(&programs));
         part("tests in the lab", &|| built(&programs)?.run_first());
         part("tests", &|| built(&programs)?.run_others());
         beside.join()
@@ -68,8 +71,8 @@ pub(crate) fn run() -> Result<()> {
     report(&parts, began.elapsed())
 }
 
-/// One after another: each has cargo's lock on the target folder. No test runs cargo.
-fn beside_the_tests() -> Vec<Part> {
+/// One after another: cargo's have its lock on the target folder. No test runs cargo.
+fn beside_the_tests(programs: &Option<TestPrograms>) -> Vec<Part> {
     let lints =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
     let examples = [&WORKSPACE_TESTS[..], &["--doc"]].concat();
@@ -77,19 +80,15 @@ fn beside_the_tests() -> Vec<Part> {
         timed("lints, beside the tests", &|| idle_cargo(&lints)),
         timed("documents, beside them", &|| idle_cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
         timed("examples in documents", &|| idle_cargo(&examples)),
+        timed("tests that only compute", &|| built(programs)?.run_computing()),
     ]
 }
-
-/// Gives way to everything: by the class `SCHED_IDLE` (sched(7)) within a session, and by the session's own weight among sessions,
-/// which the kernel shares processors between where `autogroup` is on. Ends with this program.
-const IDLE: &str =
-    "echo 19 2>/dev/null >/proc/self/autogroup; exec setpriv --pdeathsig TERM chrt --idle 0 \"$@\"";
 
 /// Runs cargo where it gets only the processor time that nothing else wants, and prints its output in one piece: tests print
 /// meanwhile.
 fn idle_cargo(arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("setsid");
-    command.args(["sh", "-c", IDLE, "sh"]).arg(cargo_program()).args(arguments).current_dir(workspace());
+    let mut command = idle(&cargo_program());
+    command.args(arguments).current_dir(workspace());
     // For the documents.
     command.env("RUSTDOCFLAGS", "-D warnings");
     let output = command.output().context("setsid (package util-linux) does not start")?;
@@ -169,8 +168,8 @@ fn build_and_images() -> Result<TestPrograms> {
 }
 
 /// Each layer reports loudly what it skips; with `TILEMARK_CI=1` a skip is a failure.
-fn built(programs: &OnceCell<TestPrograms>) -> Result<&TestPrograms> {
-    programs.get().context("the tests were not built")
+fn built(programs: &Option<TestPrograms>) -> Result<&TestPrograms> {
+    programs.as_ref().context("the tests were not built")
 }
 
 /// Builds all tests and the programs that they start, and returns cargo's messages about them. Calls `has_program` as soon as

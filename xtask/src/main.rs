@@ -10,6 +10,7 @@ mod figures;
 mod fleet_lab;
 mod fuzz;
 mod host_cuts;
+mod idle;
 mod lab;
 mod notices;
 mod profiles;

@@ -1,5 +1,6 @@
 //! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
 
+use crate::idle::idle;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
@@ -43,6 +44,19 @@ const FIRST: [&str; 20] = [
     "tilemark-amqp-load/rabbitmq",
     "tilemark-amqp-load/broker_j",
 ];
+/// Tests that only compute, by package or program: no guest, no other machine and no clock waits for them. They run one after another,
+/// on what the others leave of the processors.
+const COMPUTING: [&str; 9] = [
+    "tilemark-statistics",
+    "tilemark-plan",
+    "tilemark-fleet/verdict",
+    "tilemark-report/golden",
+    "tilemark-report/promises",
+    "tilemark-record",
+    "tilemark-store-data",
+    "tilemark-amqp",
+    "tilemark-units",
+];
 /// Programs at once, beyond one for each processor: with as many programs as processors, these idled for a third of the time.
 const ONE_MORE: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
@@ -60,6 +74,20 @@ struct TestProgram {
     folder: PathBuf,
 }
 
+impl TestProgram {
+    /// Whether this is its name, or that of its package.
+    fn is_of(&self, name: &str) -> bool {
+        self.name == name || self.name.split_once('/').is_some_and(|(package, _)| package == name)
+    }
+}
+
+/// The command that starts a program.
+type Start = fn(&OsStr) -> Command;
+
+fn plain(program: &OsStr) -> Command {
+    Command::new(program)
+}
+
 struct Ended {
     name: String,
     took: Duration,
@@ -71,6 +99,7 @@ struct Ended {
 /// All programs with tests, in the order in which they begin, and what each finds in its environment.
 pub(crate) struct TestPrograms {
     first: Vec<TestProgram>,
+    computing: Vec<TestProgram>,
     others: Vec<TestProgram>,
     environment: Vec<(&'static str, OsString)>,
 }
@@ -86,17 +115,19 @@ impl TestPrograms {
     ) -> Result<Self> {
         let all = in_order(programs(messages_of_cargo)?);
         let (of_guests, variable) = GUESTS_IN_QEMU;
-        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST) {
+        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST).chain(COMPUTING) {
             ensure!(
-                all.iter().any(|program| program.name == name),
+                all.iter().any(|program| program.is_of(name)),
                 "no test program {name} was built, which xtask/src/test_pool.rs names: correct its name there, or remove it"
             );
         }
         let (first, others): (Vec<TestProgram>, Vec<TestProgram>) =
             all.into_iter().partition(|program| program.name == BEFORE_OTHERS);
+        let (computing, others): (Vec<TestProgram>, Vec<TestProgram>) =
+            others.into_iter().partition(|program| COMPUTING.iter().any(|name| program.is_of(name)));
         let of_guests = others.iter().find(|program| program.name == of_guests);
         environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
-        Ok(Self { first, others, environment })
+        Ok(Self { first, computing, others, environment })
     }
 
     /// Runs those that come before the others.
@@ -104,8 +135,20 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_first(&self) -> Result<()> {
+        self.in_turn(&self.first, plain)
+    }
+
+    /// Runs those that only compute, where they disturb no other.
+    ///
+    /// # Errors
+    /// The names of all that failed.
+    pub(crate) fn run_computing(&self) -> Result<()> {
+        self.in_turn(&self.computing, idle)
+    }
+
+    fn in_turn(&self, programs: &[TestProgram], command: Start) -> Result<()> {
         let ended: Vec<Ended> =
-            self.first.iter().map(|program| run_one(program, &self.environment)).collect();
+            programs.iter().map(|program| run_one(program, command, &self.environment)).collect();
         outcome(&ended)
     }
 
@@ -120,7 +163,7 @@ impl TestPrograms {
             for _ in 0..workers {
                 scope.spawn(|| {
                     while let Some(program) = next(&waiting) {
-                        let one = run_one(program, &self.environment);
+                        let one = run_one(program, plain, &self.environment);
                         ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
                     }
                 });
@@ -165,9 +208,9 @@ fn in_order(mut programs: Vec<TestProgram>) -> Vec<TestProgram> {
 }
 
 /// Runs one to its end and prints all its output in one piece.
-fn run_one(test: &TestProgram, environment: &[(&str, OsString)]) -> Ended {
+fn run_one(test: &TestProgram, command: Start, environment: &[(&str, OsString)]) -> Ended {
     let began = Instant::now();
-    let ended = output_of(test, environment);
+    let ended = output_of(test, command, environment);
     let took = began.elapsed();
     let (failure, used, output) = match ended {
         Ok((status, used, output)) => ((!status.success()).then(|| status.to_string()), used, output),
@@ -183,10 +226,11 @@ fn run_one(test: &TestProgram, environment: &[(&str, OsString)]) -> Ended {
 /// How it ended, what it used of the processors, and what it printed.
 fn output_of(
     test: &TestProgram,
+    command: Start,
     environment: &[(&str, OsString)],
 ) -> std::io::Result<(ExitStatus, Duration, Vec<u8>)> {
     let mut output = tempfile::tempfile()?;
-    let mut command = Command::new(&test.program);
+    let mut command = command(test.program.as_os_str());
     command.current_dir(&test.folder).stdin(Stdio::null());
     command.stdout(output.try_clone()?).stderr(output.try_clone()?);
     command.env("CARGO_MANIFEST_DIR", &test.folder);
@@ -263,14 +307,16 @@ mod tests {
             let (package, target) = name.split_once('/').unwrap();
             artifact(package, target, true)
         };
-        let named: Vec<&str> = FIRST.into_iter().chain([BEFORE_OTHERS]).collect();
+        let computing = COMPUTING.map(|name| if name.contains('/') { name.to_owned() } else { format!("{name}/x") });
+        let named: Vec<String> =
+            FIRST.into_iter().chain([BEFORE_OTHERS]).map(str::to_owned).chain(computing).collect();
         let messages: Vec<String> = named.iter().map(|name| message(name)).collect();
         let programs = TestPrograms::new(&messages.join("\n"), Vec::new()).unwrap();
         assert_eq!(
             programs.first.iter().map(|program| program.name.as_str()).collect::<Vec<_>>(),
             [BEFORE_OTHERS]
         );
-        assert_eq!(programs.others.len(), FIRST.len());
+        assert_eq!((programs.computing.len(), programs.others.len()), (COMPUTING.len(), FIRST.len()));
         assert_eq!(programs.environment, [("TILEMARK_TEST_GUESTS_IN_QEMU", OsString::from("/t/emulated"))]);
         let error = TestPrograms::new(&messages[1..].join("\n"), Vec::new()).err().unwrap().to_string();
         assert!(error.starts_with(&format!("no test program {} was built", FIRST[0])), "{error}");
@@ -292,7 +338,7 @@ mod tests {
         assert_eq!(processor_time(stat), Duration::from_millis(2250));
         let busy = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
         let (_folder, busy) = shell("busy", &format!("echo out; echo err >&2; ( {busy} )"));
-        let (status, used, output) = output_of(&busy, &[]).unwrap();
+        let (status, used, output) = output_of(&busy, idle, &[]).unwrap();
         assert!(status.success() && used > Duration::ZERO, "{used:?}");
         assert_eq!(output, b"out\nerr\n");
     }
@@ -303,7 +349,7 @@ mod tests {
         let (_good_folder, good) =
             shell("good", "[ \"$WORD\" = x ] && [ \"$PWD\" = \"$CARGO_MANIFEST_DIR\" ]");
         let (_bad_folder, bad) = shell("bad", "exit 3");
-        let ended = vec![run_one(&good, &environment), run_one(&bad, &environment)];
+        let ended = vec![run_one(&good, plain, &environment), run_one(&bad, idle, &environment)];
         assert_eq!(outcome(&ended).unwrap_err().to_string(), "tests failed: bad (exit status: 3)");
     }
 }
