@@ -21,11 +21,17 @@ mod tests {
     #[test]
     fn it_is_of_the_class_that_gives_way_and_has_its_arguments() {
         let script = OsStr::new("/bin/sh");
-        let output = idle(script).args(["-c", "cat /proc/self/stat; echo \"$1\"", "sh", "a b"]).output().unwrap();
+        let output =
+            idle(script).args(["-c", "cat /proc/self/stat; echo \"$1\"", "sh", "a b"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let (stat, argument) = text.split_once('\n').unwrap();
         // Field 41 of proc(5), the policy: SCHED_IDLE is 5 (linux/sched.h).
         let policy = stat.rsplit_once(") ").unwrap().1.split(' ').nth(41 - 3).unwrap();
-        assert_eq!((policy, argument.trim_end()), ("5", "a b"), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            (policy, argument.trim_end()),
+            ("5", "a b"),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -22,16 +22,12 @@ const BEFORE_OTHERS: &str = "xtask/lab";
 /// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
 const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 20] = [
+const FIRST: [&str; 15] = [
     "tilemark/native",
-    "tilemark/messaging",
     "tilemark/own_disk",
-    "tilemark/clients",
-    "tilemark/host_settings",
     "tilemark-guests/emulated",
     "tilemark/emulated",
     "tilemark/whole_commands",
-    "tilemark/oltp",
     "tilemark/bad_host",
     "tilemark/odd_home",
     "tilemark-image/image",
@@ -41,8 +37,17 @@ const FIRST: [&str; 20] = [
     "tilemark-broker/clients",
     "tilemark-report/browser",
     "tilemark-store/databases",
-    "tilemark-amqp-load/rabbitmq",
     "tilemark-amqp-load/broker_j",
+];
+/// Programs whose tests wait for most of their time, for brokers, databases and machines to start or to end: the longest first. They run
+/// one after another, beside as many others as if they were not there.
+const WAITING: [&str; 6] = [
+    "tilemark/messaging",
+    "tilemark/clients",
+    "tilemark/oltp",
+    "tilemark/host_settings",
+    "tilemark/command_load",
+    "tilemark-amqp-load/rabbitmq",
 ];
 /// Tests that only compute, by package or program: no guest, no other machine and no clock waits for them. They run one after another,
 /// on what the others leave of the processors.
@@ -57,7 +62,7 @@ const COMPUTING: [&str; 9] = [
     "tilemark-amqp",
     "tilemark-units",
 ];
-/// Programs at once, beyond one for each processor: with as many programs as processors, these idled for a third of the time.
+/// Programs at once, beyond one for each processor and one that waits: with as many programs as processors, these idled for a third of the time.
 const ONE_MORE: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
 const MS_OF_TICK: u64 = 10;
@@ -100,6 +105,7 @@ struct Ended {
 pub(crate) struct TestPrograms {
     first: Vec<TestProgram>,
     computing: Vec<TestProgram>,
+    waiting: Vec<TestProgram>,
     others: Vec<TestProgram>,
     environment: Vec<(&'static str, OsString)>,
 }
@@ -115,7 +121,7 @@ impl TestPrograms {
     ) -> Result<Self> {
         let all = in_order(programs(messages_of_cargo)?);
         let (of_guests, variable) = GUESTS_IN_QEMU;
-        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST).chain(COMPUTING) {
+        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST).chain(COMPUTING).chain(WAITING) {
             ensure!(
                 all.iter().any(|program| program.is_of(name)),
                 "no test program {name} was built, which xtask/src/test_pool.rs names: correct its name there, or remove it"
@@ -125,9 +131,11 @@ impl TestPrograms {
             all.into_iter().partition(|program| program.name == BEFORE_OTHERS);
         let (computing, others): (Vec<TestProgram>, Vec<TestProgram>) =
             others.into_iter().partition(|program| COMPUTING.iter().any(|name| program.is_of(name)));
+        let (waiting, others): (Vec<TestProgram>, Vec<TestProgram>) =
+            others.into_iter().partition(|program| WAITING.contains(&program.name.as_str()));
         let of_guests = others.iter().find(|program| program.name == of_guests);
         environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
-        Ok(Self { first, computing, others, environment })
+        Ok(Self { first, computing, waiting, others, environment })
     }
 
     /// Runs those that come before the others.
@@ -158,15 +166,18 @@ impl TestPrograms {
     /// The names of all that failed.
     pub(crate) fn run_others(&self) -> Result<()> {
         let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get) + ONE_MORE;
-        let (waiting, ended) = (Mutex::new(VecDeque::from_iter(&self.others)), Mutex::new(Vec::new()));
+        let [waiting, others] = [&self.waiting, &self.others].map(|of| Mutex::new(VecDeque::from_iter(of)));
+        let ended = Mutex::new(Vec::new());
+        let work = |queues: &[&Queue]| {
+            while let Some(program) = queues.iter().find_map(|queue| next(queue)) {
+                let one = run_one(program, plain, &self.environment);
+                ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            }
+        };
         thread::scope(|scope| {
+            scope.spawn(|| work(&[&waiting]));
             for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some(program) = next(&waiting) {
-                        let one = run_one(program, plain, &self.environment);
-                        ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-                    }
-                });
+                scope.spawn(|| work(&[&others, &waiting]));
             }
         });
         let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -175,9 +186,12 @@ impl TestPrograms {
     }
 }
 
+/// Programs that are to run.
+type Queue<'a> = Mutex<VecDeque<&'a TestProgram>>;
+
 /// The lock is free again when this returns, which it would not be in the condition of a loop.
-fn next<'a>(waiting: &Mutex<VecDeque<&'a TestProgram>>) -> Option<&'a TestProgram> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+fn next<'a>(queue: &Queue<'a>) -> Option<&'a TestProgram> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 /// The programs among cargo's messages, one JSON document a line.
@@ -202,8 +216,9 @@ fn programs(messages: &str) -> Result<Vec<TestProgram>> {
 }
 
 fn in_order(mut programs: Vec<TestProgram>) -> Vec<TestProgram> {
-    let place = |program: &TestProgram| FIRST.iter().position(|name| *name == program.name);
-    programs.sort_by_key(|program| place(program).unwrap_or(FIRST.len()));
+    let listed = [&FIRST[..], &WAITING].concat();
+    let place = |program: &TestProgram| listed.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| place(program).unwrap_or(listed.len()));
     programs
 }
 
@@ -307,9 +322,15 @@ mod tests {
             let (package, target) = name.split_once('/').unwrap();
             artifact(package, target, true)
         };
-        let computing = COMPUTING.map(|name| if name.contains('/') { name.to_owned() } else { format!("{name}/x") });
-        let named: Vec<String> =
-            FIRST.into_iter().chain([BEFORE_OTHERS]).map(str::to_owned).chain(computing).collect();
+        let computing =
+            COMPUTING.map(|name| if name.contains('/') { name.to_owned() } else { format!("{name}/x") });
+        let named: Vec<String> = FIRST
+            .into_iter()
+            .chain([BEFORE_OTHERS])
+            .chain(WAITING)
+            .map(str::to_owned)
+            .chain(computing)
+            .collect();
         let messages: Vec<String> = named.iter().map(|name| message(name)).collect();
         let programs = TestPrograms::new(&messages.join("\n"), Vec::new()).unwrap();
         assert_eq!(
@@ -317,6 +338,8 @@ mod tests {
             [BEFORE_OTHERS]
         );
         assert_eq!((programs.computing.len(), programs.others.len()), (COMPUTING.len(), FIRST.len()));
+        let waiting: Vec<&str> = programs.waiting.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(waiting, WAITING);
         assert_eq!(programs.environment, [("TILEMARK_TEST_GUESTS_IN_QEMU", OsString::from("/t/emulated"))]);
         let error = TestPrograms::new(&messages[1..].join("\n"), Vec::new()).err().unwrap().to_string();
         assert!(error.starts_with(&format!("no test program {} was built", FIRST[0])), "{error}");
