@@ -154,16 +154,55 @@ fn hosts_that_fail_alike_are_not_named_by_how_much_they_fail_and_one_that_fails_
     assert!(found * 100 >= 95 * fleets(), "{found}");
 }
 
-/// A fleet measured twice: nothing changed but that each run of a host has a level of its own, 1 % apart.
+/// A fleet measured twice: each run of each host has a level of its own, `level` apart. In the second run the first host is `slow` times as
+/// slow.
+fn measured_twice(hosts: usize, seed: u64, level: f64, slow: f64) -> DriftMeasure {
+    let mut before = fleet(seed, level, 1.0, Noise::Normal);
+    let mut after = fleet(!seed, level, slow, Noise::Normal);
+    before.truncate(hosts);
+    after.truncate(hosts);
+    let pair = |(before, after)| HostPair { before, after, is_control: true };
+    DriftMeasure { hosts: before.into_iter().zip(after).map(pair).collect(), least_change: HOST_LEAST_CHANGE }
+}
+
+/// The hosts that changed by themselves in either of two measures.
+fn changed(measures: &[DriftMeasure; 2]) -> Vec<usize> {
+    let found: Vec<_> =
+        compare_fleets(measures).into_iter().map(|found| found.unwrap().hosts.unwrap()).collect();
+    let of_either = |place: &usize| found.iter().any(|hosts| hosts[*place].verdict == HostVerdict::Differs);
+    (0..found[0].len()).filter(of_either).collect()
+}
+
+/// Seeds of the second measure, beside those of the first.
+const OF_SECOND: u64 = 1 << 40;
+
 #[test]
 fn of_100_fleets_that_did_not_change_at_most_one_names_a_host() {
-    let found = count("fleets that did not change and name a host", |seed| {
-        let (before, after) = (fleet(seed, 0.01, 1.0, Noise::Normal), fleet(!seed, 0.01, 1.0, Noise::Normal));
-        let pairs = before.into_iter().zip(after);
-        let hosts = pairs.map(|(before, after)| HostPair { before, after, is_control: true }).collect();
-        let measure = DriftMeasure { hosts, least_change: HOST_LEAST_CHANGE };
-        let found = compare_fleets(&[measure]).remove(0).unwrap();
-        found.verdict == HostVerdict::Differs || found.all.unwrap().verdict == HostVerdict::Differs
+    for hosts in [5, 8, 40] {
+        for level in [0.01, 0.03, 0.05] {
+            let what = format!("{hosts} hosts that did not change, levels {level} apart, that name a host");
+            let found = count(&what, |seed| {
+                let measures = [seed, seed ^ OF_SECOND].map(|seed| measured_twice(hosts, seed, level, 1.0));
+                !changed(&measures).is_empty()
+            });
+            assert!(found * 100 <= fleets(), "{what}: {found}");
+        }
+    }
+}
+
+#[test]
+fn of_100_fleets_that_did_not_change_at_most_one_has_another_mean() {
+    let found = count("fleets that did not change and have another mean", |seed| {
+        let found = compare_fleets(&[measured_twice(HOSTS, seed, 0.01, 1.0)]).remove(0).unwrap();
+        found.all.unwrap().verdict == HostVerdict::Differs
     });
     assert!(found * 100 <= fleets(), "{found}");
+}
+
+#[test]
+fn one_of_40_hosts_that_became_10_percent_slower_is_found_and_is_the_only_one() {
+    let found = count("of 40 hosts the one that became 10 % slower is found, and it alone", |seed| {
+        changed(&[seed, seed ^ OF_SECOND].map(|seed| measured_twice(HOSTS, seed, 0.01, 1.1))) == [0]
+    });
+    assert!(found * 10 >= 6 * fleets(), "{found}");
 }
