@@ -1,7 +1,7 @@
 //! Ending a fleet run before its time, and removing what is at home from its hosts.
 
 use crate::{
-    carrier::{CANCEL, Question, ask},
+    carrier::{Answer, CANCEL, Question, ask},
     collect::{AttemptState, attempts},
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
@@ -37,11 +37,17 @@ pub struct EndedWork {
     pub done: bool,
     /// In words, with what to do where it is not done.
     pub doing: String,
+    /// Whether settings of the host are as the work left them: its own `recover` could not restore them.
+    #[serde(skip)]
+    pub not_restored: bool,
 }
+
+/// The exit code of `tilemark recover` where a setting is not restored.
+const NOT_RESTORED: &str = "6";
 
 impl EndedWork {
     fn new(host: &Host, done: bool, doing: impl Into<String>) -> Self {
-        Self { name: host.name.clone(), done, doing: doing.into() }
+        Self { name: host.name.clone(), done, doing: doing.into(), not_restored: false }
     }
 }
 
@@ -158,14 +164,7 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
     let asked =
         asked.or_else(|error| if error.may_pass() { ask(&fleet.site, host, question) } else { Err(error) });
     match asked {
-        Ok(answer) => match attempts(&answer.lines).last() {
-            Some((number, AttemptState::Running)) => {
-                let fix = format!("to fix: end it on {}, then `sudo tilemark recover` there", host.name);
-                EndedWork::new(host, false, format!("its attempt {number} does not end; {fix}"))
-            }
-            Some(_) => EndedWork::new(host, true, "its work has ended"),
-            None => EndedWork::new(host, true, "its work had not begun, and will not"),
-        },
+        Ok(answer) => ended(host, &answer),
         Err(error) => {
             let again = "then `tilemark fleet cancel` again";
             EndedWork::new(
@@ -173,6 +172,28 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
                 false,
                 format!("its work may go on: {error}; {}, {again}", error.remedy(host)),
             )
+        }
+    }
+}
+
+/// What a host answers that was asked to end its work.
+fn ended(host: &Host, answer: &Answer) -> EndedWork {
+    let found = attempts(&answer.lines);
+    if let Some((number, _)) = found.iter().find(|(_, state)| *state == AttemptState::Running) {
+        let fix = format!("to fix: end it on {}, then `sudo tilemark recover` there", host.name);
+        return EndedWork::new(host, false, format!("its attempt {number} does not end; {fix}"));
+    }
+    let what = if found.is_empty() { "its work had not begun, and will not" } else { "its work has ended" };
+    match answer.value("recovered").map(|said| said.split_once(' ').unwrap_or((said, ""))) {
+        None | Some(("0", _)) => EndedWork::new(host, true, what),
+        Some((code, words)) => {
+            let words = printable_line(words.trim());
+            let doing = format!(
+                "{what}, and `tilemark recover` there ended with exit code {}: {words}; to fix: `sudo tilemark recover` on {}",
+                printable_line(code),
+                host.name
+            );
+            EndedWork { not_restored: code == NOT_RESTORED, ..EndedWork::new(host, false, doing) }
         }
     }
 }
@@ -256,5 +277,39 @@ fn removed(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> E
             None => EndedWork::new(host, true, "its folder there is removed"),
         },
         Err(error) => kept(format!("{error}; {}", error.remedy(host))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended_by(lines: &[&str]) -> EndedWork {
+        let host = Host { name: "n1".into(), address: "n1".into(), user: None, groups: Vec::new() };
+        let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+        ended(&host, &Answer { lines, ..Answer::default() })
+    }
+
+    #[test]
+    fn work_goes_on_while_any_attempt_runs() {
+        // A shell lists the tenth attempt before the ninth.
+        let left = ended_by(&["recovered 0 ", "attempt 10 running", "attempt 9 lost"]);
+        assert!(!left.done && left.doing.starts_with("its attempt 10 does not end; "), "{left:?}");
+        let over = ended_by(&["recovered 0 Nothing was left behind.", "attempt 0 ended 5"]);
+        assert_eq!((over.done, &*over.doing), (true, "its work has ended"));
+    }
+
+    #[test]
+    fn a_host_that_does_not_recover_is_not_done_and_says_why() {
+        for (code, not_restored) in [("6", true), ("3", false)] {
+            let left =
+                ended_by(&[&format!("recovered {code} Not restored: vm.swappiness. "), "attempt 0 lost"]);
+            assert_eq!((left.done, left.not_restored), (false, not_restored));
+            let words = format!(
+                "its work has ended, and `tilemark recover` there ended with exit code {code}: Not restored: vm.swappiness.; \
+                 to fix: `sudo tilemark recover` on n1"
+            );
+            assert_eq!(left.doing, words);
+        }
     }
 }

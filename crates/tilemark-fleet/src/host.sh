@@ -117,6 +117,13 @@ running() { # the folder of the attempt that runs
         fi
     done
 }
+recovered() { # the exit code of `recover`, and what it could not do or else its last words
+    command -v "$program" >/dev/null || return 0
+    said=$("$program" recover 2>&1)
+    code=$?
+    bad=$(printf '%s\n' "$said" | grep -E '^(error:|Not )' || printf '%s\n' "$said" | tail -n 1)
+    echo "recovered $code $(printf '%s' "$bad" | tr '\n' ' ' | cut -c 1-1000)"
+}
 do_cancel() {
     # Behind this mark no attempt begins. Where the disk is full there is none, and nothing can begin either.
     mkdir -p "$place" && : >"$place/cancelled"
@@ -138,7 +145,7 @@ do_cancel() {
     done
     # A sign of life every 2 s, as long as it takes.
     while sleep 2 >/dev/null 2>&1 && echo; do :; done &
-    "$program" recover >/dev/null 2>&1
+    recovered
     kill $!
     state
 }

@@ -51,7 +51,8 @@ impl Played {
                  [ ! -e \"$TILEMARK_HOME/deaf\" ] || trap '' INT\n  \
                  echo once >>\"$TILEMARK_HOME/measured\"\n  \
                  if [ -e \"$TILEMARK_HOME/unfit\" ]; then echo 'error: no room'; echo '  to fix: make some'; exit 3; fi\n  \
-                 /bin/sleep \"$(cat {folder}/takes)\" &\n  wait $!\n  leaves ;;\nrecover) echo once >>\"$TILEMARK_HOME/recovered\" ;;\nesac\n",
+                 /bin/sleep \"$(cat {folder}/takes)\" &\n  wait $!\n  leaves ;;\nrecover) echo once >>\"$TILEMARK_HOME/recovered\"\n  \
+                 [ ! -e \"$TILEMARK_HOME/recovers\" ] || {{ echo 'Not restored: vm.swappiness'; echo 'Restored: ksm'; exit \"$(cat \"$TILEMARK_HOME/recovers\")\"; }} ;;\nesac\n",
                 record.display()
             ),
         );
@@ -547,15 +548,27 @@ fn work_that_does_not_end_when_it_is_asked_is_ended_by_force() {
     // A second takes 10 ms there: a run is asked for a minute before it is killed.
     let quick = "mkdir -p $TILEMARK_HOME/quick\necho 'case $1 in *.*) exec /bin/sleep $1 ;; *) exec /bin/sleep 0.0$1 ;; esac' >$TILEMARK_HOME/quick/sleep\n\
                  chmod 755 $TILEMARK_HOME/quick/sleep\nexport PATH=$TILEMARK_HOME/quick:$PATH";
-    let Some(played) = Played::new(&["n1"], quick) else { return };
-    played.home.file("hosts/n1/deaf", "");
-    played.home.file("takes", "60");
-    played.run(&["--detach"]);
-    played.measures("n1");
-    let said = played.fleet(&["cancel", "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(ends(&said.json()["verdict"]), named(&[("n1", "lost")]), "{said:?}");
-    assert_eq!(said.json()["verdict"]["hosts"][0]["because"], "the run there was ended by signal 9");
+    // What it left is restored, is not, or could not be looked at.
+    for (recovers, code) in [(None, 0), (Some("6"), 6), (Some("3"), 5)] {
+        let Some(played) = Played::new(&["n1"], quick) else { return };
+        played.home.file("hosts/n1/deaf", "");
+        played.home.file("takes", "60");
+        played.run(&["--detach"]);
+        played.measures("n1");
+        recovers.map(|recovers| played.home.file("hosts/n1/recovers", recovers));
+        let said = played.fleet(&["cancel", "--json"]);
+        assert_eq!(said.code, Some(code), "{said:?}");
+        let document = said.json();
+        assert_eq!(ends(&document["verdict"]), named(&[("n1", "lost")]), "{said:?}");
+        assert_eq!(document["verdict"]["hosts"][0]["because"], "the run there was ended by signal 9");
+        let host = &document["hosts"][0];
+        assert_eq!(host["done"], recovers.is_none(), "{host}");
+        let words = recovers.map_or_else(String::new, |code| {
+            let words = "Not restored: vm.swappiness; to fix: `sudo tilemark recover` on n1";
+            format!(", and `tilemark recover` there ended with exit code {code}: {words}")
+        });
+        assert_eq!(host["doing"], format!("its work has ended{words}"));
+    }
 }
 
 #[test]

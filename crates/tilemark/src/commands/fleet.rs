@@ -49,7 +49,8 @@ pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
         FleetCommand::Cancel(named) => {
             let form = Form::of(named.json.json);
             screen::show_with(cancelled(named), form, cancelled_text, |cancelled| {
-                if cancelled.verdict.hosts.iter().any(|host| host.end == End::NotRestored) {
+                let is_recorded = cancelled.verdict.hosts.iter().any(|host| host.end == End::NotRestored);
+                if is_recorded || cancelled.hosts.iter().any(|host| host.not_restored) {
                     NOT_RESTORED
                 } else {
                     all_done(&cancelled.hosts)
