@@ -52,7 +52,7 @@ pub(crate) enum AttemptState {
     Lost,
 }
 
-/// What a host reports of its attempts.
+/// What a host reports of its attempts, by number.
 pub(crate) fn attempts(lines: &[String]) -> Vec<(u32, AttemptState)> {
     let read = |line: &String| match line.split(' ').collect::<Vec<_>>().as_slice() {
         ["attempt", number, "running"] => Some((number.parse().ok()?, AttemptState::Running)),
@@ -62,7 +62,10 @@ pub(crate) fn attempts(lines: &[String]) -> Vec<(u32, AttemptState)> {
         }
         _ => None,
     };
-    lines.iter().filter_map(read).collect()
+    let mut found: Vec<(u32, AttemptState)> = lines.iter().filter_map(read).collect();
+    // A shell lists the tenth before the second.
+    found.sort_by_key(|(number, _)| *number);
+    found
 }
 
 /// Refuses what would be fetched and kept without end.
@@ -622,11 +625,11 @@ mod tests {
     #[test]
     fn lines_of_attempts_are_read() {
         let lines =
-            ["attempt 0 lost", "attempt 1 ended 5", "attempt 2 running", "attempt x running", "other"]
+            ["attempt 0 lost", "attempt 10 running", "attempt 9 ended 5", "attempt x running", "other"]
                 .map(str::to_owned);
         assert_eq!(
             attempts(&lines),
-            [(0, AttemptState::Lost), (1, AttemptState::Ended(5)), (2, AttemptState::Running)]
+            [(0, AttemptState::Lost), (9, AttemptState::Ended(5)), (10, AttemptState::Running)]
         );
     }
 }
