@@ -246,6 +246,33 @@ fn of_several_attempts_the_newest_whole_one_counts() {
 }
 
 #[test]
+fn hosts_that_are_not_compared_are_not_among_the_others() {
+    let mut hosts = hosts(12);
+    for host in &mut hosts {
+        host.noise = 0.004;
+    }
+    hosts[6].slow = 1.2;
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h7"]);
+    assert!(found.sentence.contains("The other 11 hosts are alike within"), "{}", found.sentence);
+    // One is of other hardware, and one of two repeats at each step is not enough to be compared.
+    hosts[2] = hosts[2].clone().with("/kernel/release", json!({ "value": "6.1.0-32-amd64" }));
+    hosts[1].repeats = 2;
+    for slow in [1.2, 1.0] {
+        hosts[6].slow = slow;
+        let found = judged(&hosts);
+        let others = if slow > 1.0 { "9 others" } else { "10 hosts" };
+        let said = format!("{others} are alike with the others of their group within");
+        assert!(found.sentence.contains(&said), "{}", found.sentence);
+        let said = "Not compared: h2 (only 2 repeats count at 4 tiles on kvm, and 3 are needed), h3 (no other host of its group).";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        let reasons = found.reasons.join("; ");
+        assert!(reasons.contains("1 of 12 hosts have no other host of equal hardware"), "{reasons}");
+        assert!(reasons.contains("not compared: h2, h3"), "{reasons}");
+    }
+}
+
+#[test]
 fn a_host_that_fails_fast_is_out_of_line_however_quick_it_is() {
     let mut hosts = hosts(6);
     hosts[3].errors = 0.3;

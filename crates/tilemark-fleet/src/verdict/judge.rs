@@ -266,7 +266,8 @@ fn conclude(found: &mut FleetVerdict, failing: &[Option<String>]) {
             "{groups_of_one} of {} hosts have no other host of equal hardware and settings; `--site-groups` puts those of one group of the site file together",
             found.measured
         ));
-    } else if !alone.is_empty() && found.measured > 1 {
+    }
+    if !alone.is_empty() && found.measured > 1 {
         reasons.push(format!("not compared: {}", sentence::names(alone.iter().map(|host| &*host.name))));
     }
     for group in &found.groups {

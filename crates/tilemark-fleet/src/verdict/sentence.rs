@@ -49,6 +49,7 @@ pub(super) fn fleet(found: &FleetVerdict, failing: &[Option<String>]) -> Vec<Str
     });
     said.extend(failing);
     said.extend(others(found));
+    said.extend(left_out(found));
     said.extend(carries(found));
     said
 }
@@ -189,6 +190,7 @@ fn others(found: &FleetVerdict) -> Option<String> {
     let (alike, open) = (of(FleetOutcome::Alike), of(FleetOutcome::CannotTell));
     let within = within(found);
     let in_groups = if found.groups.len() > 1 { " with the others of their group" } else { "" };
+    let are_all = alike + found.named.len() == found.measured;
     match (alike, open) {
         (0, 0) if found.named.is_empty() => Some("No hosts could be compared.".to_owned()),
         (0, 0) => None,
@@ -196,8 +198,10 @@ fn others(found: &FleetVerdict) -> Option<String> {
             let all = if alike == found.measured { "All " } else { "" };
             Some(format!("{all}{} are alike{in_groups}{within}.", hosts(alike)))
         }
-        (1, 0) => Some(format!("The other host is like its group{within}.")),
-        (alike, 0) => Some(format!("The other {} are alike{in_groups}{within}.", hosts(alike))),
+        (1, 0) if are_all => Some(format!("The other host is like its group{within}.")),
+        (alike, 0) if are_all => Some(format!("The other {} are alike{in_groups}{within}.", hosts(alike))),
+        (1, 0) => Some(format!("1 other host is like its group{within}.")),
+        (alike, 0) => Some(format!("{alike} others are alike{in_groups}{within}.")),
         (_, open) => {
             let whole = match open {
                 _ if open == compared().count() => "whether the hosts are alike".to_owned(),
@@ -210,6 +214,18 @@ fn others(found: &FleetVerdict) -> Option<String> {
             Some(format!("It is not known {whole}."))
         }
     }
+}
+
+/// Hosts that were measured and are not compared, where others are. Why in full is in their rows.
+fn left_out(found: &FleetVerdict) -> Option<String> {
+    let is_left_out = |host: &&FleetHost| host.measured && host.outcome == FleetOutcome::NotCompared;
+    let words = |host: &FleetHost| {
+        let why = host.why.as_deref().unwrap_or("no other host of its group");
+        format!("{} ({})", host.name, why.split_once(": ").map_or(why, |(first, _)| first))
+    };
+    let out: Vec<String> = found.hosts.iter().filter(is_left_out).map(words).collect();
+    (!out.is_empty() && out.len() < found.measured)
+        .then(|| format!("Not compared: {}.", names(out.iter().map(String::as_str))))
 }
 
 /// ` within 3 % in web p50 and 5 % in web p99`
