@@ -246,6 +246,23 @@ fn of_several_attempts_the_newest_whole_one_counts() {
 }
 
 #[test]
+fn a_newer_attempt_that_did_not_restore_its_host_is_not_hidden_by_an_older_record() {
+    let folder = made_of(&hosts(4), &[]);
+    write_end(folder.path(), "h1", 2, End::NotRestored, "vm.swappiness");
+    write_end(folder.path(), "h1", 3, End::Lost, "NODE_FAIL");
+    write_end(folder.path(), "h2", 2, End::GuestFailed, "web 1 ended");
+    let found = verdict::of(folder.path()).unwrap();
+    let first = host(&found, "h1");
+    assert_eq!((first.end, first.attempt, &*first.because), (End::NotRestored, Some(1), "vm.swappiness"));
+    assert!(first.measured && !first.trusted);
+    assert!(found.sentence.contains("4 measured, 3 trusted. Not restored: h1 ("), "{}", found.sentence);
+    // Its record is as good as before.
+    let second = host(&found, "h2");
+    assert_eq!((second.end, &*second.because), (End::Trusted, "attempt 2: guest failed: web 1 ended"));
+    assert!(second.trusted);
+}
+
+#[test]
 fn hosts_that_are_not_compared_are_not_among_the_others() {
     let mut hosts = hosts(12);
     for host in &mut hosts {

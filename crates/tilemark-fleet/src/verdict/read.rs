@@ -108,7 +108,8 @@ pub(super) struct ReadHost {
     pub(super) name: String,
     /// Folders of attempts.
     pub(super) attempts: usize,
-    /// How the attempt ended that is used; where none has a record, the newest; where there is none, what `fleet.json` says.
+    /// How the attempt ended that is used, or a newer one that did not restore the host; where none has a record, the newest; where there
+    /// is none, what `fleet.json` says.
     pub(super) end: Option<HostEnd>,
     /// How far `fleet.json` says its work is, where no end is known.
     pub(super) step: Option<String>,
@@ -315,6 +316,7 @@ fn host(folder: &Path, name: &str) -> ReadHost {
     }
     let attempts = attempts(folder);
     host.attempts = attempts.len();
+    let mut newer = Vec::new();
     for attempt in attempts.into_iter().rev() {
         let path = folder.join(format!("attempt-{attempt}"));
         let end = match end_of(&path.join("end.json")) {
@@ -326,6 +328,7 @@ fn host(folder: &Path, name: &str) -> ReadHost {
         };
         match whole_record(&path.join("record"), attempt) {
             Ok(Some(mut record)) => {
+                let end = after(end, newer);
                 record.trusted &= end.as_ref().is_none_or(|end| end.end == End::Trusted);
                 host.problems.extend(other_kernel(folder, &record));
                 host.record = Some(record);
@@ -338,12 +341,25 @@ fn host(folder: &Path, name: &str) -> ReadHost {
             }
             Err(why) => host.problems.push(format!("attempt {attempt}: {why}")),
         }
-        // Where no attempt has a record, the newest says how it ended.
-        if host.end.is_none() {
-            host.end = end;
-        }
+        newer.extend(end.map(|end| (attempt, end)));
     }
+    // Where no attempt has a record, the newest says how it ended.
+    host.end = newer.into_iter().next().map(|(_, end)| end);
     host
+}
+
+/// How a host ended whose record is of an attempt that ended so, with newer attempts that left none. A host that one of them did not restore
+/// is as it left it. That a guest failed in one says nothing against the record, and is said beside it.
+fn after(end: Option<HostEnd>, newer: Vec<(u32, HostEnd)>) -> Option<HostEnd> {
+    if let Some((_, left)) = newer.iter().find(|(_, end)| end.end == End::NotRestored) {
+        return Some(left.clone());
+    }
+    let failed = newer.iter().filter(|(_, end)| end.end == End::GuestFailed);
+    let failed = failed.map(|(attempt, end)| format!("attempt {attempt}: {}", said(end)));
+    end.map(|HostEnd { end, exit_code, because }| {
+        let because = Some(because).filter(|words| !words.is_empty()).into_iter().chain(failed);
+        HostEnd { end, exit_code, because: because.collect::<Vec<_>>().join("; ") }
+    })
 }
 
 /// An older attempt that another kernel ran: the host came back with it.
