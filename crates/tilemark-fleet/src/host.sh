@@ -95,10 +95,12 @@ do_fetch() {
         archive=$place/lost-$attempt.tar.gz
         rm -f "$archive"
     fi
+    # Of a host that lost power before its disk had it.
+    if [ -e "$archive" ] && ! gzip -t "$archive" 2>/dev/null; then rm -f "$archive"; fi
     if [ ! -e "$archive" ]; then
         # Of a fetch that was cut.
         rm -f "$archive".*
-        if ! { tar -C "$place/attempt-$attempt" --exclude=./room -czf "$archive.$$" . && mv "$archive.$$" "$archive"; }; then
+        if ! { tar -C "$folder" --exclude=./room -czf "$archive.$$" . && sync "$archive.$$" && mv "$archive.$$" "$archive"; }; then
             rm -f "$archive.$$"
             no_room
             return 1

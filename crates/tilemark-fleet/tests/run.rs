@@ -302,3 +302,17 @@ fn an_attempt_that_was_lost_comes_home_once_its_run_has_closed_the_record() {
     assert!(played.folder.attempt("n1", 0).join("record/closed").exists());
     run.wait().unwrap();
 }
+
+#[test]
+fn an_archive_that_a_host_could_not_finish_is_made_again() {
+    let played = Played::new(&["n1"], None, "");
+    played.submitted();
+    let place = format!("hosts/n1/fleet-jobs/{}/n1", played.folder.read().unwrap().id);
+    played.file(&format!("{place}/attempt-0/exit"), b"3\n");
+    played.file(&format!("{place}/attempt-0/log"), b"error: no room\n");
+    // The disk had its name before the power went, and not its bytes.
+    played.file(&format!("{place}/attempt-0.tar.gz"), b"");
+    collect_all(&played.folder, &|_| ()).unwrap();
+    let end = played.folder.end("n1", 0).unwrap();
+    assert_eq!((end.end, &*end.because), (End::Unfit, "no room"));
+}
