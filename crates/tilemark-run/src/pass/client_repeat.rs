@@ -138,7 +138,7 @@ impl Member {
     }
 
     /// Reads its clock and counters again.
-    fn read_after(&mut self, point: &Point) -> Result<(), ClientLost> {
+    fn read_after(&mut self, point: &Point, reports: &LoadReports) -> Result<(), ClientLost> {
         let towards = self.job.streams.first().and_then(|stream| match stream.target.ip() {
             std::net::IpAddr::V4(address) => Some(address),
             std::net::IpAddr::V6(_) => None,
@@ -161,7 +161,7 @@ impl Member {
             && let Some(mbit_per_s) = figures.line_mbit_per_s
         {
             let bytes = is.received.saturating_sub(was.received).max(is.sent.saturating_sub(was.sent));
-            let seconds = (point.measure.warmup.get() + point.measure.length.get()).as_secs_f64();
+            let seconds = reports.seconds_of_client(point, &figures.tiles);
             figures.line_used = Some(8.0 * bytes as f64 / seconds / (mbit_per_s * 1e6));
         }
         Ok(())
@@ -219,7 +219,7 @@ impl RepeatClients<'_> {
     ) -> Result<(Vec<ClientFigures>, Vec<Incident>), BadHistogram> {
         let (mut figures, mut incidents, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for mut member in std::mem::take(&mut self.members) {
-            let after = member.read_after(point);
+            let after = member.read_after(point, reports);
             let mut of_client = std::mem::take(&mut member.figures);
             if let Some(sender) = reports.client_sender(member.place) {
                 (of_client.workers, of_client.real_time) = (Some(sender.workers), Some(sender.real_time));

@@ -99,6 +99,19 @@ impl LoadReports {
         self.senders.get(&place)
     }
 
+    /// How long the client machine of these tiles sent, in seconds: as planned, but as long as it took where a load counts its messages.
+    pub(crate) fn seconds_of_client(&self, point: &Point, tiles: &[u32]) -> f64 {
+        let planned = point.measure.length.get().as_secs_f64();
+        let its = |(_, load): &(u32, &LoadPlan)| load.from_clients && tiles.contains(&load.tile);
+        let of_load = |(place, load): (u32, &LoadPlan)| {
+            let total = self.streams.get(&place).and_then(|reports| reports.total.as_ref());
+            let counted = total.filter(|total| load.work.facts().count() > 0 && total.seconds > 0.0);
+            counted.map_or(planned, |total| total.seconds)
+        };
+        let longest = (0..).zip(&point.loads).filter(its).map(of_load).reduce(f64::max);
+        point.measure.warmup.get().as_secs_f64() + longest.unwrap_or(planned)
+    }
+
     /// Each load that the client machine of these tiles sent, over its guests.
     pub(crate) fn loads_of_client(
         &self,
@@ -480,7 +493,11 @@ mod tests {
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
     use std::time::Duration;
     use tilemark_agent_protocol::{StreamSecond, StreamTotal};
-    use tilemark_plan::{plan::Plan, resolve::Request, workload::JobKind};
+    use tilemark_plan::{
+        plan::Plan,
+        resolve::Request,
+        workload::{JobKind, MessagingParameters, Work},
+    };
     use tilemark_record::jobs::JobTimes;
 
     fn details(orders_per_minute: f64) -> LoadEvent {
@@ -600,6 +617,29 @@ mod tests {
         let jobs = Box::new(Details::Jobs(JobsFigures::default()));
         let refused = self::check(&store).take(LoadEvent::Details { id: 1, details: jobs });
         assert!(matches!(refused, Err(RefusedReport::NoDetails(1))), "a store has no jobs");
+    }
+
+    #[test]
+    fn a_client_whose_load_counts_its_messages_sends_as_long_as_that_takes() {
+        let text = TILE.replace("length = \"1s\"", "length = \"60s\"");
+        let mut point = plan_of(&text, &ladder()).points.swap_remove(1);
+        point.loads.iter_mut().for_each(|load| load.from_clients = true);
+        assert_eq!(point.loads.iter().map(|load| load.tile).collect::<Vec<_>>(), [1, 2]);
+        let mut reports = LoadReports::default();
+        let totals = [(0, 8.0), (1, 600.0)];
+        let totals = totals.map(|(id, seconds)| StreamTotal { id, seconds, ..StreamTotal::default() });
+        reports.client(0, LoadEvent::Done(totals.into()));
+        let seconds =
+            |point: &Point| [&[1][..], &[2], &[1, 2]].map(|tiles| reports.seconds_of_client(point, tiles));
+        // By time: the plan's, behind a second of warm-up.
+        assert_eq!(seconds(&point), [61.0; 3]);
+        for load in &mut point.loads {
+            let counted = MessagingParameters { count: 1_000_000, ..MessagingParameters::default() };
+            load.work = Work::Messaging(counted);
+        }
+        assert_eq!(seconds(&point), [9.0, 601.0, 601.0]);
+        // One that was lost has no totals.
+        assert_eq!(LoadReports::default().seconds_of_client(&point, &[1]), 61.0);
     }
 
     /// 100 requests of each of two streams are answered in each of 8 s, and one fails. They take so many milliseconds; none: it is not
