@@ -170,12 +170,23 @@ impl Runner<'_> {
     }
 
     fn over(&self, host: &Host, end: Option<HostEnd>) -> Result<(), FleetError> {
+        // One that only could not be reached may have its work, and is asked for it another time.
+        let is_final = end.as_ref().is_none_or(|end| match end.end {
+            End::NoAnswer | End::NeverStarted => *end == cancelled(),
+            End::Lost => !self.may_begin_again(),
+            _ => true,
+        });
+        self.ended(host, end, is_final)
+    }
+
+    /// Slurm puts a job into its queue again whose host is back, where nobody cancelled it.
+    fn may_begin_again(&self) -> bool {
+        matches!(self.site.engine, Engine::Slurm { .. }) && !self.folder.is_cancelled()
+    }
+
+    fn ended(&self, host: &Host, end: Option<HostEnd>, is_final: bool) -> Result<(), FleetError> {
         let words = end.as_ref().map_or_else(|| "collected".to_owned(), |end| end.because.clone());
         (self.note)(&format!("{}: {words}", host.name));
-        // One that only could not be reached may have its work, and is asked for it another time.
-        let is_final = end
-            .as_ref()
-            .is_none_or(|end| *end == cancelled() || !matches!(end.end, End::NoAnswer | End::NeverStarted));
         self.mark(host, |work| {
             work.end = end;
             if is_final {
@@ -384,7 +395,12 @@ impl Runner<'_> {
                 Ok(found) if found.is_empty() && self.folder.attempts(&host.name).is_empty() => {
                     return self.over(host, Some(self.nothing_there(&fleet, host)));
                 }
-                Ok(found) => return self.over(host, still_measures(&found)),
+                Ok(found) => {
+                    let is_lost = matches!(found.last(), Some((_, AttemptState::Lost)));
+                    let end = still_measures(&found);
+                    let is_final = end.is_none() && !(is_lost && self.may_begin_again());
+                    return self.ended(host, end, is_final);
+                }
                 Err(CollectError::Fleet(error)) => return Err(error),
                 Err(CollectError::Carrier(error))
                     if error.may_pass() && since.elapsed() < self.lost_after() =>
@@ -507,17 +523,22 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
     match step(fleet, host) {
         Step::Waiting if folder.is_cancelled() => return cancelled().because,
         Step::Waiting => return "waits for its turn; nothing was submitted".to_owned(),
-        Step::Over if !folder.attempts(&host.name).is_empty() => return "collected".to_owned(),
-        Step::Over if folder.is_cancelled() => return cancelled().because,
         Step::Submitting | Step::Submitted | Step::Over => {}
     }
+    let is_over = step(fleet, host) == Step::Over;
     if let Engine::Slurm { .. } = fleet.site.engine {
         match queue.job(&job_name(&fleet.id, &host.name)) {
-            // While its own job has the host, no other job gets an answer from it.
+            // While its own job has the host, no other job gets an answer from it. Slurm may have begun again what was over.
             Ok(Some(job)) if job.stage() != Stage::Over => return job.words(),
-            Ok(_) => {}
-            Err(why) => return format!("no answer of the queue: {why}"),
+            Err(why) if !is_over => return format!("no answer of the queue: {why}"),
+            Ok(_) | Err(_) => {}
         }
+    }
+    if is_over && !folder.attempts(&host.name).is_empty() {
+        return "collected".to_owned();
+    }
+    if is_over && folder.is_cancelled() {
+        return cancelled().because;
     }
     let question =
         Question { verb: STATUS, fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };

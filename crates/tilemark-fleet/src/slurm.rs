@@ -63,7 +63,7 @@ impl Job {
             "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Stage::Held,
             "PENDING" | "REQUEUED" => {
                 let has = |words: &[&str]| words.iter().any(|word| self.reason.contains(word));
-                if has(&["NotAvail", "DOWN", "Down", "BeginTime", "Unavailable"]) {
+                if has(&["NotAvail", "DOWN", "Down", "Unavailable"]) {
                     Stage::HostGone
                 } else if has(&HELD) {
                     Stage::Held
@@ -252,7 +252,7 @@ mod tests {
             Job { id: "1".into(), state: state.into(), reason: reason.into() }.stage()
         };
         assert_eq!(stage("PENDING", "Resources"), Stage::Queued);
-        assert_eq!(stage("PENDING", "BeginTime"), Stage::HostGone);
+        assert_eq!(stage("PENDING", "ReqNodeNotAvail"), Stage::HostGone);
         for held in [
             "JobHeldUser",
             "JobHeldAdmin",
@@ -268,6 +268,8 @@ mod tests {
         // They pass when other jobs end.
         for passes in [
             "None",
+            // A job that was requeued waits for two minutes.
+            "BeginTime",
             "Priority",
             "QOSMaxJobsPerUserLimit",
             "QOSMaxNodePerUserLimit",

@@ -10,7 +10,7 @@ use std::{
     env, fs, io::Write, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, sync::Mutex,
     time::Duration,
 };
-use tilemark_fleet::{End, Engine, Step, Watch, collect_all, plan, verdict};
+use tilemark_fleet::{End, Engine, Step, Watch, collect_all, plan, status, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -106,7 +106,8 @@ fn the_work_of_a_host_can_be_changed_by_its_owner_only_whatever_the_umask_of_the
     assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o022, 0, "{}", place.display());
 }
 
-const QUEUE: (&str, &str) = ("squeue", "cat \"$TILEMARK_TEST_SLURM/lines\"");
+const QUEUE: (&str, &str) =
+    ("squeue", "cd \"$TILEMARK_TEST_SLURM\"; cat lines; [ ! -e next ] || mv next lines");
 
 #[test]
 fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once() {
@@ -315,4 +316,40 @@ fn an_archive_that_a_host_could_not_finish_is_made_again() {
     collect_all(&played.folder, &|_| ()).unwrap();
     let end = played.folder.end("n1", 0).unwrap();
     assert_eq!((end.end, &*end.because), (End::Unfit, "no room"));
+}
+
+#[test]
+fn a_host_of_slurm_that_died_is_waited_for_once_its_job_is_queued_again() {
+    let name = "a_host_of_slurm_that_died_is_waited_for_once_its_job_is_queued_again";
+    let Some((folder, played, id)) = submitted_to_slurm(name) else { return };
+    let line = |words: &str| format!("tilemark-{id}-n1|1|{words}\n");
+    // Each look at the queue moves on to what comes next.
+    let run = |first: &str, next: &str, at_most: u64| {
+        fs::write(folder.join("next"), line(next)).unwrap();
+        fs::write(folder.join("lines"), line(first)).unwrap();
+        let watch = Watch { at_most: Some(Duration::from_secs(at_most)), ..Watch::default() };
+        played.run(watch, &|_| ()).unwrap();
+        let host = played.folder.read().unwrap().hosts.remove(0);
+        (host.step, host.end.map(|end| end.end))
+    };
+    // It waits for two minutes before it begins again, however short `lost_after` is.
+    assert_eq!(run("RUNNING|None", "PENDING|BeginTime", 5), (Step::Submitted, None));
+    // Its host may be back in an hour.
+    assert_eq!(run("RUNNING|None", "PENDING|ReqNodeNotAvail", 60), (Step::Submitted, Some(End::Lost)));
+    // The first attempt comes home, and the second one is still to come.
+    let attempt = folder.join("fleet-jobs").join(&id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    fs::write(attempt.join("began"), "another boot\n1\n1\n").unwrap();
+    assert_eq!(run("NODE_FAIL|None", "NODE_FAIL|None", 60), (Step::Submitted, None));
+    assert_eq!(played.folder.end("n1", 0).unwrap().end, End::Lost);
+    // What was over for us has begun again.
+    let mut fleet = played.folder.read().unwrap();
+    fleet.hosts[0].step = Step::Over;
+    played.folder.write(&fleet).unwrap();
+    for (state, words) in
+        [("RUNNING|None", "Slurm's job 1 is RUNNING (None)"), ("COMPLETED|None", "collected")]
+    {
+        fs::write(folder.join("lines"), line(state)).unwrap();
+        assert_eq!(status(&played.folder).unwrap(), [("n1".to_owned(), words.to_owned())]);
+    }
 }
