@@ -22,7 +22,8 @@ state() {
         number=${folder##*-}
         if [ -e "$folder/exit" ]; then
             echo "attempt $number ended $(cat "$folder/exit")"
-        elif lives "$folder"; then
+        elif lives "$folder" || { [ ! -e "$folder/began" ] && [ -n "$(at_work "$folder")" ]; }; then
+            # Also one that was taken a moment ago, before it has noted that it began.
             echo "attempt $number running"
         elif [ -e "$folder/exit" ]; then
             echo "attempt $number ended $(cat "$folder/exit")"
@@ -81,16 +82,21 @@ at_work() { # the folder of an attempt: something that works in it
     find /proc -mindepth 2 -maxdepth 2 -name cwd -lname "$(cd "$1" && pwd -P)" 2>/dev/null
 }
 do_fetch() {
-    archive=$place/attempt-$attempt.tar.gz
-    if [ ! -e "$place/attempt-$attempt/exit" ]; then
-        [ -d "$place/attempt-$attempt" ] || { echo "there is no attempt $attempt" >&2; return 1; }
-        if lives "$place/attempt-$attempt"; then echo "attempt $attempt has not ended" >&2; return 1; fi
+    folder=$place/attempt-$attempt
+    archive=$folder.tar.gz
+    if [ ! -e "$folder/exit" ]; then
+        [ -d "$folder" ] || { echo "there is no attempt $attempt" >&2; return 1; }
+        if lives "$folder"; then echo "attempt $attempt has not ended" >&2; return 1; fi
         # It was lost, with what it had finished. Its run, whose folder it is, may still close the record and restore the host.
         left=75
-        while [ "$left" -gt 0 ] && [ -n "$(at_work "$place/attempt-$attempt")" ]; do
+        while [ "$left" -gt 0 ] && [ -n "$(at_work "$folder")" ]; do
             sleep 0.2
             left=$((left - 1))
         done
+    fi
+    # One that had only been taken has begun meanwhile.
+    if [ ! -e "$folder/exit" ]; then
+        if lives "$folder"; then echo "attempt $attempt has not ended" >&2; return 1; fi
         # Nobody else closed it, so its archive is made again each time.
         archive=$place/lost-$attempt.tar.gz
         rm -f "$archive"

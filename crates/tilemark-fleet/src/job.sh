@@ -18,11 +18,11 @@ mkdir -p "$place" || exit 1
 # Whoever is second finds that this attempt is taken: nothing is measured twice.
 mkdir "$folder" 2>/dev/null || exit 0
 cd "$folder" || exit 1
-# Room for how it ended, where the disk fills meanwhile.
-head -c 65536 /dev/zero >room 2>/dev/null && sync room
 { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began.new
 sync began.new
 mv began.new began
+# Room for how it ended, where the disk fills meanwhile.
+head -c 65536 /dev/zero >room 2>/dev/null && sync room
 code=3
 if [ -e "$place/cancelled" ]; then
     # Whoever cancels makes the mark first and looks for attempts then, so one of the two sees the other.

@@ -7,7 +7,13 @@ mod played;
 use flate2::{Compression, write::GzEncoder};
 use played::Played;
 use std::{
-    env, fs, io::Write, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, sync::Mutex,
+    env, fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::Mutex,
+    thread,
     time::Duration,
 };
 use tilemark_fleet::{End, Engine, Step, Watch, collect_all, plan, status, verdict};
@@ -295,6 +301,7 @@ fn an_attempt_that_was_lost_comes_home_once_its_run_has_closed_the_record() {
     let attempt = played.home.path().join("hosts/n1/fleet-jobs").join(id).join("n1/attempt-0");
     fs::create_dir_all(&attempt).unwrap();
     // The script is gone, and the run that it started ends a little later.
+    fs::write(attempt.join("began"), "another boot\n1\n1\n").unwrap();
     let mut run = Command::new("sh");
     run.args(["-c", "sleep 0.3; mkdir record; echo closed >record/closed"]).current_dir(&attempt);
     let mut run = run.spawn().unwrap();
@@ -316,6 +323,29 @@ fn an_archive_that_a_host_could_not_finish_is_made_again() {
     collect_all(&played.folder, &|_| ()).unwrap();
     let end = played.folder.end("n1", 0).unwrap();
     assert_eq!((end.end, &*end.because), (End::Unfit, "no room"));
+}
+
+#[test]
+fn an_attempt_that_was_only_taken_is_not_lost() {
+    let played = Played::new(&["n1"], None, "");
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    let attempt = played.home.path().join("hosts/n1/fleet-jobs").join(id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    // As job.sh, on a slow disk.
+    let mut job = Command::new("sh");
+    let begins = "sleep 0.3; { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began; read -r _";
+    let mut job = job.args(["-c", begins]).current_dir(&attempt).stdin(Stdio::piped()).spawn().unwrap();
+    for _ in 0..2 {
+        collect_all(&played.folder, &|_| ()).unwrap();
+        assert_eq!(played.folder.end("n1", 0), None);
+        assert_eq!((played.at(Step::Submitted), &played.folder.read().unwrap().hosts[0].end), (1, &None));
+        while !attempt.join("began").exists() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    drop(job.stdin.take());
+    job.wait().unwrap();
 }
 
 #[test]
@@ -352,4 +382,27 @@ fn a_host_of_slurm_that_died_is_waited_for_once_its_job_is_queued_again() {
         fs::write(folder.join("lines"), line(state)).unwrap();
         assert_eq!(status(&played.folder).unwrap(), [("n1".to_owned(), words.to_owned())]);
     }
+}
+
+#[test]
+fn an_attempt_that_was_only_taken_is_not_lost() {
+    let played = Played::new(&["n1"], None, "");
+    played.submitted();
+    let id = played.folder.read().unwrap().id;
+    let attempt = played.home.path().join("hosts/n1/fleet-jobs").join(id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    // As job.sh, on a slow disk.
+    let mut job = Command::new("sh");
+    let begins = "sleep 0.3; { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began; read -r _";
+    let mut job = job.args(["-c", begins]).current_dir(&attempt).stdin(Stdio::piped()).spawn().unwrap();
+    for _ in 0..2 {
+        collect_all(&played.folder, &|_| ()).unwrap();
+        assert_eq!(played.folder.end("n1", 0), None);
+        assert_eq!((played.at(Step::Submitted), &played.folder.read().unwrap().hosts[0].end), (1, &None));
+        while !attempt.join("began").exists() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    drop(job.stdin.take());
+    job.wait().unwrap();
 }
