@@ -67,6 +67,9 @@ pub struct HostWork {
     pub submitted_unix_s: Option<u64>,
     /// How it ended where no attempt of it says so.
     pub end: Option<HostEnd>,
+    /// Whether its turn passed on to another host while its work may have gone on.
+    #[serde(default)]
+    pub turn_passed_on: bool,
 }
 
 /// Steps of a host's work. Each is on disk before the next one is taken.
@@ -350,6 +353,7 @@ impl Fleet {
             job: None,
             submitted_unix_s: None,
             end: None,
+            turn_passed_on: false,
         };
         let flags = order.flags.into_iter().chain(["--seed".to_owned(), order.seed.to_string()]);
         Self {

@@ -156,9 +156,22 @@ impl Runner<'_> {
         }
         match self.wait(host) {
             Waited::TimeUp => Ok(()),
-            Waited::GivenUp(end) => self.over(host, Some(end)),
+            Waited::GivenUp(end) => {
+                self.pass_turn_on(host)?;
+                self.over(host, Some(end))
+            }
             Waited::Over => self.collected(host),
         }
+    }
+
+    /// Lets the next host begin though the work of this one may go on: a host that never answers again would keep all others from their
+    /// turns. It is printed, and the verdict says so.
+    fn pass_turn_on(&self, host: &Host) -> Result<(), FleetError> {
+        if !self.is_in_turn || locked(&self.fleet).hosts.iter().all(|work| work.step != Step::Waiting) {
+            return Ok(());
+        }
+        (self.note)(&format!("{}: its turn passes on, though its work may go on", host.name));
+        self.mark(host, |work| work.turn_passed_on = true)
     }
 
     /// Writes a change of one host.
@@ -399,6 +412,9 @@ impl Runner<'_> {
                     let is_lost = matches!(found.last(), Some((_, AttemptState::Lost)));
                     let end = still_measures(&found);
                     let is_final = end.is_none() && !(is_lost && self.may_begin_again());
+                    if end.is_some() {
+                        self.pass_turn_on(host)?;
+                    }
                     return self.ended(host, end, is_final);
                 }
                 Err(CollectError::Fleet(error)) => return Err(error),

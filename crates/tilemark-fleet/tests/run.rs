@@ -406,3 +406,38 @@ fn an_attempt_that_was_only_taken_is_not_lost() {
     drop(job.stdin.take());
     job.wait().unwrap();
 }
+
+#[test]
+fn a_host_that_is_given_up_while_it_may_measure_holds_nobody_up_and_is_a_reason_of_the_verdict() {
+    // The carrier of the host that begins is cut once it measures.
+    let cut = "[ ! -e $TILEMARK_HOME/../../cut-$0 ] || { echo 'ssh: No route to host' >&2; exit 255; }";
+    let played = Played::new(&["n1", "n2"], Some(1), cut);
+    let wait = played.file("wait", b"");
+    let first = Mutex::new(None);
+    let notes = Mutex::new(Vec::new());
+    played
+        .run(Watch::default(), &|note| {
+            notes.lock().unwrap().push(note.to_owned());
+            let Some(name) = note.strip_suffix(": submitted") else { return };
+            if first.lock().unwrap().get_or_insert_with(|| name.to_owned()) == name {
+                played.file(&format!("cut-{name}"), b"");
+            } else {
+                fs::remove_file(&wait).unwrap();
+            }
+        })
+        .unwrap();
+    let first = first.into_inner().unwrap().unwrap();
+    let passed = format!("{first}: its turn passes on, though its work may go on");
+    let notes = notes.into_inner().unwrap();
+    assert_eq!(notes.iter().filter(|note| **note == passed).count(), 1, "{notes:?}");
+    assert_eq!((played.at(Step::Submitted), played.at(Step::Over)), (1, 1));
+    // It is so also when its record comes home.
+    fs::remove_file(played.home.path().join(format!("cut-{first}"))).unwrap();
+    played.run(Watch::default(), &|_| ()).unwrap();
+    assert_eq!(played.at(Step::Over), 2);
+    let found = verdict::of(played.folder.path()).unwrap();
+    let reason = format!(
+        "more hosts than `--at-once` allows may have measured at the same time: {first} was given up, and the next host began"
+    );
+    assert!(found.reasons.contains(&reason), "{:?}", found.reasons);
+}

@@ -49,7 +49,7 @@ pub(super) fn verdict(fleet: &ReadFleet, chosen: &Groups, confirmed: Option<Conf
         confirmed: confirmed.is_some() && described_groups.iter().any(|group| !group.named.is_empty()),
         named: named(&described_groups),
         confirmation: confirmed.map(|confirmed| confirmed.shown),
-        reasons: fleet.asked_unknown.iter().cloned().collect(),
+        reasons: fleet.asked_unknown.iter().cloned().chain(beside_others(fleet)).collect(),
         sentence: String::new(),
         paragraphs: Vec::new(),
         hosts,
@@ -57,6 +57,16 @@ pub(super) fn verdict(fleet: &ReadFleet, chosen: &Groups, confirmed: Option<Conf
     };
     conclude(&mut found, &failing);
     found
+}
+
+/// Hosts that did not answer while others took their turns: more than were to may have measured at the same time.
+fn beside_others(fleet: &ReadFleet) -> Option<String> {
+    let hosts: Vec<&str> =
+        fleet.hosts.iter().filter(|host| host.turn_passed_on).map(|host| &*host.name).collect();
+    let names = sentence::names(hosts.iter().copied());
+    let were = if hosts.len() == 1 { "was" } else { "were" };
+    (!hosts.is_empty())
+        .then(|| format!("more hosts than `--at-once` allows may have measured at the same time: {names} {were} given up, and the next host began"))
 }
 
 /// A host before it is compared.

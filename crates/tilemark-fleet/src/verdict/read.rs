@@ -113,6 +113,8 @@ pub(super) struct ReadHost {
     pub(super) end: Option<HostEnd>,
     /// How far `fleet.json` says its work is, where no end is known.
     pub(super) step: Option<String>,
+    /// Whether another host took its turn while it may have measured.
+    pub(super) turn_passed_on: bool,
     /// The newest whole record.
     pub(super) record: Option<HostRecord>,
     /// What could not be read, and attempts that are not used.
@@ -218,6 +220,7 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
         let asked = asked.get(name);
         host.end = host.end.or_else(|| asked?.end.clone());
         host.step = asked.and_then(|asked| asked.step.clone());
+        host.turn_passed_on = asked.is_some_and(|asked| asked.turn_passed_on);
         host
     });
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -259,6 +262,8 @@ struct AskedHost {
     step: Option<String>,
     #[serde(default)]
     end: Option<HostEnd>,
+    #[serde(default)]
+    turn_passed_on: bool,
 }
 
 /// What `fleet.json` says was asked. Its hosts are names, or objects with a `name`.
@@ -305,6 +310,7 @@ fn host(folder: &Path, name: &str) -> ReadHost {
         attempts: 0,
         end: None,
         step: None,
+        turn_passed_on: false,
         record: None,
         problems: Vec::new(),
     };
