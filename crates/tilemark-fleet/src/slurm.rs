@@ -167,6 +167,8 @@ fn run(mut command: Command, input: &str) -> Result<String, String> {
     PASSWORDS.iter().for_each(|secret| {
         command.env_remove(secret);
     });
+    // A submitter that is itself a job may have begun again. It would number the attempts of the hosts.
+    command.env_remove("SLURM_RESTART_COUNT");
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("`{name}` does not start on this machine: {error}"))?;
     let mut stdin = child.stdin.take().expect("it is piped");

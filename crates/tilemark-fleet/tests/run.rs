@@ -92,8 +92,8 @@ fn alone(test: &str, programs: &[(&str, &str)]) -> Option<PathBuf> {
     path.push(":");
     path.push(env::var_os("PATH").unwrap());
     let mut alone = Command::new(env::current_exe().unwrap());
-    // Of a broker that is measured from this machine.
-    alone.env("TILEMARK_BROKER_PASSWORD", "secret");
+    // Of a broker that is measured from this machine, and of a job of the submitter's own that Slurm began again.
+    alone.env("TILEMARK_BROKER_PASSWORD", "secret").env("SLURM_RESTART_COUNT", "2");
     let output = alone.args(["--exact", test]).env("PATH", path).env(ALONE, folder.path()).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
@@ -193,6 +193,7 @@ fn places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm() {
     assert_eq!(played.folder.read().unwrap().hosts[0].job.as_deref(), Some("7"));
     let variables = fs::read_to_string(folder.join("variables")).unwrap();
     assert!(env::var("TILEMARK_BROKER_PASSWORD").is_ok() && !variables.contains("PASSWORD"), "{variables}");
+    assert!(!variables.contains("SLURM_RESTART_COUNT"), "{variables}");
     let script = fs::read_to_string(folder.join("script")).unwrap();
     let (before, _) = script.split_once("body=").unwrap();
     let shown = format!("{before}echo \"${{TILEMARK_HOME-none}} ${{TMPDIR-none}} $SLURM_RESTART_COUNT\"");
@@ -382,29 +383,6 @@ fn a_host_of_slurm_that_died_is_waited_for_once_its_job_is_queued_again() {
         fs::write(folder.join("lines"), line(state)).unwrap();
         assert_eq!(status(&played.folder).unwrap(), [("n1".to_owned(), words.to_owned())]);
     }
-}
-
-#[test]
-fn an_attempt_that_was_only_taken_is_not_lost() {
-    let played = Played::new(&["n1"], None, "");
-    played.submitted();
-    let id = played.folder.read().unwrap().id;
-    let attempt = played.home.path().join("hosts/n1/fleet-jobs").join(id).join("n1/attempt-0");
-    fs::create_dir_all(&attempt).unwrap();
-    // As job.sh, on a slow disk.
-    let mut job = Command::new("sh");
-    let begins = "sleep 0.3; { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began; read -r _";
-    let mut job = job.args(["-c", begins]).current_dir(&attempt).stdin(Stdio::piped()).spawn().unwrap();
-    for _ in 0..2 {
-        collect_all(&played.folder, &|_| ()).unwrap();
-        assert_eq!(played.folder.end("n1", 0), None);
-        assert_eq!((played.at(Step::Submitted), &played.folder.read().unwrap().hosts[0].end), (1, &None));
-        while !attempt.join("began").exists() {
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-    drop(job.stdin.take());
-    job.wait().unwrap();
 }
 
 #[test]
