@@ -84,8 +84,8 @@ fn device(name: &str, counters: &str) -> Option<DeviceDescription> {
     Some(DeviceDescription { name: name.to_owned(), mbit_per_s, received, sent })
 }
 
-/// Connects so many times and says how long each took.
-pub(super) fn probe(target: SocketAddr, times: u32) -> Reply {
+/// Connects so many times and says how long each took. `connected` is called behind each.
+pub(super) fn probe(target: SocketAddr, times: u32, connected: impl Fn()) -> Reply {
     let mut ns = Vec::new();
     for _ in 0..times.min(PROBES_MAX) {
         let began = Instant::now();
@@ -93,6 +93,7 @@ pub(super) fn probe(target: SocketAddr, times: u32) -> Reply {
             Ok(_) => ns.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)),
             Err(error) => return Reply::Probed { ns, failed: Some(error.to_string()) },
         }
+        connected();
     }
     Reply::Probed { ns, failed: None }
 }
@@ -133,10 +134,12 @@ mod tests {
     fn a_probe_counts_connections_and_names_why_one_failed() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
-        let Reply::Probed { ns, failed } = probe(target, 3) else { panic!() };
-        assert_eq!((ns.len(), failed), (3, None));
+        // Its host is not heard while it connects: each connection is a sign of life in its place.
+        let signs = std::cell::Cell::new(0);
+        let Reply::Probed { ns, failed } = probe(target, 3, || signs.set(signs.get() + 1)) else { panic!() };
+        assert_eq!((ns.len(), failed, signs.get()), (3, None, 3));
         drop(listener);
-        let Reply::Probed { ns, failed } = probe(target, 3) else { panic!() };
+        let Reply::Probed { ns, failed } = probe(target, 3, || ()) else { panic!() };
         assert!(ns.is_empty() && failed.is_some());
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn converse(mut input: impl Read, output: &Output, lifeline: Option<&
                     drop(load.take());
                     output.hello(hello.nonce);
                 }
-                Incoming::Frame(body) => answer(&body, &mut load, output, lifeline.is_some()),
+                Incoming::Frame(body) => answer(&body, &mut load, output, lifeline),
             }
         }
     }
@@ -86,7 +86,7 @@ fn prepared(job: LoadJob, output: &Output, is_client: bool) -> io::Result<Runnin
     })
 }
 
-fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output, is_client: bool) {
+fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output, lifeline: Option<&Lifeline>) {
     let failed = |message: &str, remedy: &str| {
         output.send(&Reply::Failed { message: message.to_owned(), remedy: remedy.to_owned() });
     };
@@ -94,7 +94,7 @@ fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output, is_clien
     match postcard::from_bytes::<Request>(body) {
         Ok(Request::Ping(number)) => output.send(&Reply::Pong(number)),
         Ok(Request::PrepareLoad(_)) if is_running => failed("a load runs already", "stop it first"),
-        Ok(Request::PrepareLoad(job)) => match prepared(*job, output, is_client) {
+        Ok(Request::PrepareLoad(job)) => match prepared(*job, output, lifeline.is_some()) {
             Ok(running) => *load = Some(running),
             Err(error) => {
                 failed(&format!("the load did not start: {error}"), "free some of the host's memory")
@@ -111,7 +111,11 @@ fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output, is_clien
         Ok(Request::DescribeClient { towards }) => {
             output.send(&Reply::Client(client_machine::describe(towards)));
         }
-        Ok(Request::Probe { target, times }) => output.send(&client_machine::probe(target, times)),
+        Ok(Request::Probe { target, times }) => {
+            // What the host sends meanwhile is not read, and it waits no longer than this may take.
+            let connected = || lifeline.into_iter().for_each(Lifeline::heard);
+            output.send(&client_machine::probe(target, times, connected));
+        }
         Ok(_) => failed("a load process only loads", "ask the agent in a guest"),
         Err(error) => {
             failed(
