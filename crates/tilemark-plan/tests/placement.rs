@@ -427,6 +427,22 @@ fn memory_that_a_node_does_not_have_is_not_bound_to_it() {
 }
 
 #[test]
+fn a_guest_wider_than_a_node_needs_of_each_what_its_virtual_node_has() {
+    let host = nodes(&[8, 4], false);
+    let text = |memory: &str| {
+        let wide = guest(12).replace("vcpus", &format!("memory = {memory:?}\nvcpus"));
+        scenario(&wide, &format!("{SHARED}\n[place]\nguests = \"per-node\"\n[measure]\nstart = \"boot\""))
+    };
+    // Two thirds of its processors, and so of its memory, are on node 0.
+    let said = refused(&text("54GiB"), &asked(1), &host);
+    assert!(said.contains("of the memory of node 0, which has 32"), "{said}");
+    let plan = planned(&text("40GiB"), &asked(1), &host);
+    let shares: Vec<u64> =
+        places(&plan)[0].virtual_nodes.iter().map(|node| node.memory.get() >> 30).collect();
+    assert_eq!(shares, [26, 13]);
+}
+
+#[test]
 fn sides_that_a_host_places_alike_are_refused() {
     let sides = |a: &str, b: &str| {
         let side = |value: &str| BTreeMap::from([("place.guests".to_owned(), value.to_owned())]);

@@ -178,15 +178,15 @@ fn contradiction(scenario: &Scenario, largest: u32) -> Option<Problem> {
 fn memory_of_nodes(point: &Point, topology: &Topology) -> Option<Problem> {
     let mut bound: BTreeMap<u32, Bytes> = BTreeMap::new();
     for guest in point.guests.iter().filter(|guest| guest.hugepages.is_none()) {
-        let needed = expect::memory_of_guest(point, guest);
-        match guest.place.as_ref().map(|place| place.nodes.as_slice()) {
-            Some([node]) => *bound.entry(*node).or_default() += needed,
-            Some(nodes) => {
-                for node in nodes {
-                    *bound.entry(*node).or_default() += Bytes::new(needed.get() / nodes.len() as u64);
-                }
-            }
-            None => {}
+        let Some(place) = &guest.place else { continue };
+        // The memory of each virtual node is bound to its node; QEMU's own is on any of them.
+        for node in &place.virtual_nodes {
+            *bound.entry(node.node).or_default() += node.memory;
+        }
+        let in_virtual_nodes: Bytes = place.virtual_nodes.iter().map(|node| node.memory).sum();
+        let shared = expect::memory_of_guest(point, guest).saturating_sub(in_virtual_nodes);
+        for node in &place.nodes {
+            *bound.entry(*node).or_default() += Bytes::new(shared.get() / place.nodes.len() as u64);
         }
     }
     let too_much = |(id, needed): (u32, Bytes)| {
