@@ -55,6 +55,23 @@ pub struct Done {
     pub changed_by_others: Vec<String>,
 }
 
+impl Done {
+    /// What is not as the profile wants it all the same, each in a sentence.
+    pub fn exceptions(&self) -> Vec<String> {
+        let Self { skipped, left_out, immovable, changed_by_others, .. } = self;
+        let kinds = [
+            ("Skipped", skipped),
+            ("Left out", left_out),
+            ("Unchanged, because the kernel spreads it itself", immovable),
+            ("Not restored, because another program changed it", changed_by_others),
+        ];
+        let of_kind = |(what, all): (&str, &Vec<String>)| -> Vec<String> {
+            all.iter().map(|one| format!("{what}: {one}.")).collect()
+        };
+        kinds.into_iter().flat_map(of_kind).collect()
+    }
+}
+
 /// A setting with its value before and now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Changed {

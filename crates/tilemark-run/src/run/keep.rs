@@ -46,20 +46,20 @@ pub type Apply<'a> = &'a dyn Fn(&str, &Consent) -> Result<Done, Failure>;
 /// When the file cannot be written.
 pub fn keep(result: &RunResult, path: &Path, apply: Apply<'_>) -> Result<KeepOutcome, Failure> {
     let Some(found) = &result.screening else {
-        return Ok(KeepOutcome { said: not_written(path, &[]), failed: None });
+        return Ok(KeepOutcome { said: not_written(path, &NotInIt::default()), failed: None });
     };
-    let (mut profile, of_runs) = profile(found, &result.run, &result.scenario);
+    let (mut profile, not_in_it) = profile(found, &result.run, &result.scenario);
     if profile.settings.is_empty() {
-        return Ok(KeepOutcome { said: not_written(path, &of_runs), failed: None });
+        return Ok(KeepOutcome { said: not_written(path, &not_in_it), failed: None });
     }
-    let doubt = doubt(result);
+    let doubt = doubt(result).or_else(|| worse_together(found));
     if let Some(doubt) = &doubt {
         profile.about += &format!(" Not certain: {doubt}.");
     }
     draw_to(path, &profile.to_toml())?;
     let restored = not_restored(result).map_or(Ok(()), |_| Err("this host was not restored".to_owned()));
     let apply = restored.and(doubt.map_or(Ok(apply), Err));
-    Ok(applied(&profile, &of_runs, path, apply))
+    Ok(applied(&profile, &not_in_it, path, apply))
 }
 
 /// Why the run is not trusted; nothing where it is.
@@ -73,41 +73,73 @@ fn doubt(result: &RunResult) -> Option<String> {
     Some(format!("the verdict of the run is `{status}`{why}"))
 }
 
+/// In what the settings that looked better are worse than nothing set where all of them are set, although each of them pays alone.
+fn worse_together(found: &Screening) -> Option<String> {
+    let is_worse = |effect: &&MeasureEffect| {
+        let interval = effect.change.and_then(|change| change.low.zip(change.high));
+        let is_loss = |(low, high): (f64, f64)| if effect.more_is_better { high < 0.0 } else { low > 0.0 };
+        effect.p.is_some_and(|p| p < found.level) && interval.is_some_and(is_loss)
+    };
+    let worse: Vec<&MeasureEffect> = found.together.iter().filter(is_worse).collect();
+    let keys = found.together_of.join(", ");
+    (!worse.is_empty())
+        .then(|| format!("what looked better ({keys}) is worse all together: {}", effects(worse)))
+}
+
 /// Applies what was written, unless there is a reason to leave that to the user.
 fn applied(
     profile: &Profile,
-    of_runs: &[String],
+    not_in_it: &NotInIt,
     path: &Path,
     apply: Result<Apply<'_>, String>,
 ) -> KeepOutcome {
     let consent = Consent { yes: true, allow: dangerous(profile) };
-    let (what, failed) = match apply.map(|apply| apply(&word(path), &consent)) {
-        Err(why) => (format!("not applied, since {why}"), None),
-        Ok(Err(failure)) => ("not applied".to_owned(), Some(failure)),
-        Ok(Ok(_)) => ("applied; `tilemark host restore` undoes it, and a boot does too".to_owned(), None),
+    let (what, exceptions, failed) = match apply.map(|apply| apply(&word(path), &consent)) {
+        Err(why) => (format!("not applied, since {why}"), Vec::new(), None),
+        Ok(Err(failure)) => ("not applied".to_owned(), Vec::new(), Some(failure)),
+        Ok(Ok(done)) => {
+            let undone = "applied; `tilemark host restore` undoes it, and a boot does too";
+            (undone.to_owned(), done.exceptions(), None)
+        }
     };
+    let exceptions: String = exceptions.iter().map(|exception| format!(" {exception}")).collect();
     let said = format!(
-        "{} that paid: {}; {what}. `{}` applies them until `host restore`.{}",
+        "{} that paid: {}; {what}. `{}` applies them until `host restore`.{exceptions}{}",
         counted(profile.settings.len() as u64, "setting"),
         path.display(),
         command(profile, path),
-        note_of(of_runs)
+        not_in_it.in_words()
     );
     KeepOutcome { said, failed }
 }
 
-fn not_written(path: &Path, of_runs: &[String]) -> String {
-    let what = if of_runs.is_empty() { "setting" } else { "setting of the whole host" };
-    format!("No {what} is known to pay: {} was not written.{}", path.display(), note_of(of_runs))
+fn not_written(path: &Path, not_in_it: &NotInIt) -> String {
+    let note = not_in_it.in_words();
+    let what = if note.is_empty() { "setting" } else { "setting of the whole host" };
+    format!("No {what} is known to pay: {} was not written.{note}", path.display())
 }
 
-/// What paid in the network of a run: `host apply` would set it in the host's own.
-fn note_of(of_runs: &[String]) -> String {
-    if of_runs.is_empty() {
-        return String::new();
+/// Keys of what paid and is not in the file.
+#[derive(Debug, Default)]
+struct NotInIt {
+    /// In the network of a run: `host apply` would set it in the host's own.
+    of_runs: Vec<String>,
+    /// In the processes that a run starts: `host apply` starts none.
+    of_processes: Vec<String>,
+}
+
+impl NotInIt {
+    fn in_words(&self) -> String {
+        let paid_in = |keys: &[String], why: &str| match keys {
+            [] => String::new(),
+            keys => format!(" Not in it, since they {why}: {}.", keys.join(", ")),
+        };
+        paid_in(&self.of_runs, "paid in the network of a run and the host has its own")
+            + &paid_in(
+                &self.of_processes,
+                "are limits of what a run starts, which `host.setting.KEY` of a scenario sets",
+            )
     }
-    let keys = of_runs.join(", ");
-    format!(" Not in it, since they paid in the network of a run and the host has its own: {keys}.")
 }
 
 /// A path as the name of a profile: a word without a slash would be that of one inside the program.
@@ -130,8 +162,8 @@ fn command(profile: &Profile, path: &Path) -> String {
     format!("sudo tilemark host apply {} --yes{allow}", shell_word(&word(path)))
 }
 
-/// What paid as a profile, and the keys of what paid in the network of a run.
-fn profile(found: &Screening, run: &str, scenario: &str) -> (Profile, Vec<String>) {
+/// What paid as a profile of the host, and what of it cannot be in one.
+fn profile(found: &Screening, run: &str, scenario: &str) -> (Profile, NotInIt) {
     let source = format!("`tilemark host try`, run {run}, by the profile {}", found.profile);
     let setting = |paid: &SettingEffect| ProfileSetting {
         key: paid.key.clone(),
@@ -139,22 +171,25 @@ fn profile(found: &Screening, run: &str, scenario: &str) -> (Profile, Vec<String
         source: source.clone(),
         then: None,
         today: None,
-        effect: Some(effects(paid)),
+        effect: Some(effects(paid.effects())),
         note: paid.found.as_ref().map(|found| format!("It was {found} before.")),
         optional: false,
     };
-    let is_of_runs =
-        |paid: &&SettingEffect| known::find(&paid.key).is_ok_and(|known| known.place == Place::RunNetwork);
-    let (of_runs, of_host): (Vec<&SettingEffect>, Vec<&SettingEffect>) =
-        found.of(SettingOutcome::Pays).partition(is_of_runs);
-    let settings = of_host.into_iter().map(setting).collect();
+    let (mut settings, mut not_in_it) = (Vec::new(), NotInIt::default());
+    for paid in found.of(SettingOutcome::Pays) {
+        match known::find(&paid.key).map(|known| known.place) {
+            Ok(Place::RunNetwork) => not_in_it.of_runs.push(paid.key.clone()),
+            Ok(Place::Process) => not_in_it.of_processes.push(paid.key.clone()),
+            Ok(Place::Host) | Err(_) => settings.push(setting(paid)),
+        }
+    }
     let about = format!("Settings that paid for the scenario {scenario} on this host.");
     let profile = Profile { schema: PROFILE_SCHEMA, name: "paid-here".to_owned(), about, source, settings };
-    (profile, of_runs.into_iter().map(|paid| paid.key.clone()).collect())
+    (profile, not_in_it)
 }
 
 /// `throughput +5.1 % [4.0, 6.2], p99 -2.3 % [-8.1, 4.0]`.
-fn effects(paid: &SettingEffect) -> String {
+fn effects<'e>(all: impl IntoIterator<Item = &'e MeasureEffect>) -> String {
     let effect = |MeasureEffect { measure, change, .. }: &MeasureEffect| {
         let change = (*change)?;
         let interval = change.low.zip(change.high);
@@ -162,7 +197,7 @@ fn effects(paid: &SettingEffect) -> String {
             .map_or(String::new(), |(low, high)| format!(" [{:.1}, {:.1}]", 100.0 * low, 100.0 * high));
         Some(format!("{measure} {:+.1} %{interval}", 100.0 * change.value))
     };
-    paid.effects().iter().filter_map(effect).collect::<Vec<_>>().join(", ")
+    all.into_iter().filter_map(effect).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -171,7 +206,7 @@ mod tests {
     use crate::failure::FailureCode;
     use std::{cell::Cell, collections::BTreeMap};
     use tilemark_record::result::{
-        Answer, JUDGED_BY, LeftOver, Limit, LimitResource, Provenance, RESULT_SCHEMA, Verdict,
+        Answer, Figure, JUDGED_BY, LeftOver, Limit, LimitResource, Provenance, RESULT_SCHEMA, Verdict,
     };
 
     fn found(keys: &[&str]) -> Screening {
@@ -198,11 +233,14 @@ mod tests {
 
     #[test]
     fn the_command_that_is_named_applies_all_that_is_in_the_file() {
-        let found = found(&["vm.swappiness", "net.core.somaxconn", "kernel.randomize_va_space"]);
-        let (profile, of_runs) = profile(&found, "run-1", "web");
+        let found =
+            found(&["vm.swappiness", "net.core.somaxconn", "limit.nofile", "kernel.randomize_va_space"]);
+        let (profile, not_in_it) = profile(&found, "run-1", "web");
         let keys: Vec<&str> = profile.settings.iter().map(|setting| setting.key.as_str()).collect();
         assert_eq!(keys, ["vm.swappiness", "kernel.randomize_va_space"]);
-        assert!(note_of(&of_runs).contains("net.core.somaxconn"));
+        let note = not_in_it.in_words();
+        assert!(note.contains("has its own: net.core.somaxconn."), "{note}");
+        assert!(note.contains("limits of what a run starts") && note.contains(": limit.nofile."), "{note}");
         for (path, word) in
             [("paid", "./paid"), ("paid.toml", "./paid.toml"), ("/srv/my paid", "'/srv/my paid'")]
         {
@@ -211,13 +249,13 @@ mod tests {
                 format!("sudo tilemark host apply {word} --yes --allow kernel.randomize_va_space")
             );
         }
-        assert!(not_written(Path::new("paid"), &of_runs).contains("net.core.somaxconn"));
+        assert!(not_written(Path::new("paid"), &not_in_it).ends_with(&note));
         let done = |name: &str, consent: &Consent| {
             assert_eq!((name, consent.yes), ("./paid", true));
             assert_eq!(consent.allow, ["kernel.randomize_va_space"]);
             Err(Failure::new(FailureCode::HostUnfit, "tuned runs", "stop it"))
         };
-        let kept = applied(&profile, &of_runs, Path::new("paid"), Ok(&done));
+        let kept = applied(&profile, &not_in_it, Path::new("paid"), Ok(&done));
         assert!(kept.said.starts_with("2 settings that paid: paid; not applied. `sudo "), "{kept:?}");
         assert_eq!(kept.failed.unwrap().message, "tuned runs");
         // What is applied is found by the path.
@@ -280,6 +318,70 @@ mod tests {
             left_out: Vec::new(),
             immovable: Vec::new(),
             changed_by_others: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_worse_all_together_is_written_and_not_applied() {
+        let effect = |low: f64, high: f64, p: f64, more_is_better: bool| MeasureEffect {
+            measure: if more_is_better { "throughput" } else { "p99" }.to_owned(),
+            change: Some(Figure {
+                value: f64::midpoint(low, high),
+                low: Some(low),
+                high: Some(high),
+                n_repeats: 12,
+            }),
+            p: Some(p),
+            resolution: None,
+            margin: 0.05,
+            more_is_better,
+        };
+        let worse = "not applied, since what looked better (vm.swappiness, ksm) is worse all together: ";
+        for (together, wanted) in [
+            (vec![effect(-0.07, -0.03, 0.001, true)], format!("{worse}throughput -5.0 % [-7.0, -3.0]. `")),
+            (
+                vec![effect(0.01, 0.05, 0.001, true), effect(0.02, 0.08, 0.01, false)],
+                format!("{worse}p99 +5.0 % [2.0, 8.0]. `"),
+            ),
+            (
+                vec![effect(0.03, 0.07, 0.001, true), effect(-0.08, -0.02, 0.01, false)],
+                "; applied;".to_owned(),
+            ),
+            // It may be by chance.
+            (vec![effect(-0.07, 0.03, 0.4, true), effect(0.001, 0.08, 0.06, false)], "; applied;".to_owned()),
+        ] {
+            let mut result = result(VerdictStatus::Trusted, None, &[]);
+            let found = result.screening.as_mut().unwrap();
+            found.together = together;
+            found.together_of = vec!["vm.swappiness".to_owned(), "ksm".to_owned()];
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("paid.toml");
+            let kept = keep(&result, &path, &|_, _| Ok(nothing_changed())).unwrap();
+            assert!(kept.said.contains(&wanted), "{kept:?}");
+            let written = crate::host::profile::read(path.to_str().unwrap()).unwrap();
+            assert_eq!(written.about.contains("is worse all together"), wanted.starts_with(worse));
+        }
+    }
+
+    #[test]
+    fn what_is_not_set_where_the_rest_is_applied_is_named() {
+        let done = Done {
+            skipped: vec!["this host has no ksm".to_owned()],
+            left_out: vec!["it is dangerous".to_owned()],
+            immovable: vec!["interrupt 27".to_owned()],
+            ..nothing_changed()
+        };
+        let done = Cell::new(Some(done));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("paid.toml");
+        let trusted = result(VerdictStatus::Trusted, None, &[]);
+        let said = keep(&trusted, &path, &|_, _| Ok(done.take().unwrap())).unwrap().said;
+        for wanted in [
+            "Skipped: this host has no ksm.",
+            "Left out: it is dangerous.",
+            "spreads it itself: interrupt 27.",
+        ] {
+            assert!(said.contains(wanted), "{said}");
         }
     }
 

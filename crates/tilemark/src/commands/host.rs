@@ -86,14 +86,7 @@ fn listed(setting: &Listed) -> String {
 fn done(done: &Done) -> String {
     let count = counted(done.changed.len() as u64, "setting");
     let mut lines: Vec<String> = done.changed.iter().map(changed).collect();
-    lines.extend(done.skipped.iter().map(|why| format!("Skipped: {why}.")));
-    lines.extend(done.left_out.iter().map(|why| format!("Left out: {why}.")));
-    let fixed = done.immovable.iter();
-    lines.extend(fixed.map(|vector| format!("Unchanged, because the kernel spreads it itself: {vector}.")));
-    let others = done.changed_by_others.iter();
-    lines.extend(
-        others.map(|setting| format!("Not restored, because another program changed it: {setting}.")),
-    );
+    lines.extend(done.exceptions());
     let as_wanted = done.as_wanted;
     lines.push(match done.changed.len() {
         0 => format!("Nothing had to be changed: {as_wanted} already had the value of `{}`.", done.profile),
