@@ -231,6 +231,48 @@ fn what_tuned_sets_on_other_hardware_only_is_not_taken() {
     assert_eq!(imported.not_taken.len(), 13, "{:#?}", imported.not_taken);
 }
 
+/// What a profile of tuned sets, `key=value`, and why its other lines are not taken.
+fn of_tuned(text: &str) -> (Vec<String>, Vec<String>) {
+    let imported = import_tuned(text, "test");
+    let set = imported.profile.settings.into_iter();
+    let set = set.map(|one| format!("{}={}", one.key, one.value.unwrap_or_default())).collect();
+    (set, imported.not_taken.into_iter().map(|not_taken| not_taken.why).collect())
+}
+
+#[test]
+fn a_limit_of_0_in_the_kernels_file_is_not_taken_for_one_that_lets_nothing_sleep() {
+    for (line, key) in [
+        ("pm_qos_resume_latency_us=n/a", "cpu.idle_latency_us=0"),
+        ("pm_qos_resume_latency_us=100", "cpu.idle_latency_us=100"),
+        // By /dev/cpu_dma_latency, where 0 lets nothing sleep.
+        ("force_latency=0", "cpu.idle_latency_us=0"),
+    ] {
+        assert_eq!(of_tuned(&format!("[cpu]\n{line}\n")), (vec![key.to_owned()], vec![]));
+    }
+    let (set, not_taken) = of_tuned("[cpu]\npm_qos_resume_latency_us=0\n");
+    assert!(set.is_empty() && not_taken[0].starts_with("0 means no limit"), "{set:?} {not_taken:?}");
+}
+
+#[test]
+fn a_line_for_network_devices_by_a_pattern_is_named_and_not_taken_for_some_of_them() {
+    let (set, not_taken) = of_tuned("[net]\ndevices=eth0, ens*\ntxqueuelen=5000\n");
+    assert!(set.is_empty() && not_taken[0].ends_with("devices=eth0, ens*"), "{set:?} {not_taken:?}");
+    let (set, _) = of_tuned("[net]\ndevices=eth0, eth1\ntxqueuelen=5000\n");
+    assert_eq!(set, ["nic.eth0.tx_queue_len=5000", "nic.eth1.tx_queue_len=5000"]);
+}
+
+#[test]
+fn a_bar_parts_values_only_of_options_that_take_the_first_of_several() {
+    for (line, set) in [
+        ("[sysctl]\nkernel.core_pattern=|/bin/x %p", "kernel.core_pattern=|/bin/x %p"),
+        ("[cpu]\ngovernor=schedutil|ondemand", "cpu.governor=schedutil"),
+        ("[cpu]\nenergy_performance_preference=performance|0", "cpu.energy_preference=performance"),
+        ("[disk]\nelevator=none|noop", "block.*.scheduler=none"),
+    ] {
+        assert_eq!(of_tuned(line), (vec![set.to_owned()], vec![]));
+    }
+}
+
 /// A setting that no check of a profile has seen.
 fn unchecked(key: &str, value: &str) -> Profile {
     let mut profile = profile("current");

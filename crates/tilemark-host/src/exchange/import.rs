@@ -246,7 +246,7 @@ fn taken(section: &Section<'_>, line: &Line<'_>) -> Result<Vec<Taken>, String> {
     if line.value.contains("${") || option.contains("${") {
         return Err("it has a variable, which only tuned can fill in".to_owned());
     }
-    let (value, note) = plain(line.value);
+    let (value, note) = plain(option, line.value);
     if value.is_empty() {
         return Err("it has no value".to_owned());
     }
@@ -258,7 +258,7 @@ fn taken(section: &Section<'_>, line: &Line<'_>) -> Result<Vec<Taken>, String> {
         "cpu" => of_cpu(option, value)?,
         "service" => of_service(option, value),
         "disk" => return of_disk(section, option, value).ok_or_else(no_setting),
-        "net" => return of_net(section, option, value).ok_or_else(no_setting),
+        "net" => return of_net(section, option, value),
         "main" if option == "include" => {
             return Err("import the profiles that it includes too, and join their settings".to_owned());
         }
@@ -276,8 +276,11 @@ fn no_setting() -> String {
     "there is no such setting here".to_owned()
 }
 
+/// Options of which tuned takes the first value of `a|b` that there is. In others, such as `kernel.core_pattern`, it is a part of the value.
+const OF_SEVERAL: [&str; 3] = ["governor", "energy_performance_preference", "elevator"];
+
 /// A value without quotes and without tuned's conditions (`>2048`: only where it is less; `a|b`: the first that there is).
-fn plain(value: &str) -> (&str, Option<String>) {
+fn plain<'v>(option: &str, value: &'v str) -> (&'v str, Option<String>) {
     let unquoted = value.trim_matches('"').trim();
     if let Some(bound) = unquoted.strip_prefix(['>', '<']) {
         return (
@@ -285,7 +288,7 @@ fn plain(value: &str) -> (&str, Option<String>) {
             Some(format!("tuned sets it only where it crosses {bound}: here it is set always")),
         );
     }
-    match unquoted.split_once('|') {
+    match unquoted.split_once('|').filter(|_| OF_SEVERAL.contains(&option)) {
         Some((first, _)) => (first, Some(format!("tuned takes the first of {unquoted} that there is"))),
         None => (unquoted, None),
     }
@@ -320,6 +323,10 @@ fn of_cpu(option: &str, value: &str) -> Result<Option<Taken>, String> {
         "energy_performance_preference" => Taken::new("cpu.energy_preference", value),
         "no_turbo" => Taken::new("cpu.turbo", if value == "1" { "off" } else { "on" }),
         "pm_qos_resume_latency_us" if value == "n/a" => Taken::new("cpu.idle_latency_us", "0"),
+        // In the kernel's file, and nowhere else.
+        "pm_qos_resume_latency_us" if value.parse() == Ok(0_u32) => {
+            return Err("0 means no limit there, which is the kernel's default".to_owned());
+        }
         "pm_qos_resume_latency_us" | "force_latency" if value.parse::<u32>().is_ok() => {
             Taken::new("cpu.idle_latency_us", value)
         }
@@ -363,27 +370,36 @@ fn kib(value: &str) -> Option<u64> {
     Some(if is_sectors { number / 2 } else { number })
 }
 
-fn of_net(section: &Section<'_>, option: &str, value: &str) -> Option<Vec<Taken>> {
-    // Keys of network devices are of one device each.
-    let devices: Vec<&str> = devices(section).into_iter().filter(|device| !device.contains('*')).collect();
-    let words: Vec<&str> = value.split_whitespace().collect();
-    let parameters: Vec<(&str, &str)> = match option {
-        "txqueuelen" => vec![("tx_queue_len", value)],
-        "features" | "ring" | "coalesce" => words
-            .chunks(2)
-            .map(|pair| Some((of_nic(option, pair.first()?)?, *pair.get(1)?)))
-            .collect::<Option<_>>()?,
-        _ => return None,
-    };
+fn of_net(section: &Section<'_>, option: &str, value: &str) -> Result<Vec<Taken>, String> {
+    let parameters = parameters_of_net(option, value).ok_or_else(no_setting)?;
+    let devices = devices(section);
+    if devices.iter().any(|device| device.contains('*')) {
+        let devices = devices.join(", ");
+        return Err(format!(
+            "keys of network devices are of one device each, and its section is for devices={devices}"
+        ));
+    }
     if devices.is_empty() {
-        return None;
+        return Err(no_setting());
     }
     let each = devices.iter().flat_map(|device| {
         parameters
             .iter()
             .map(move |(parameter, value)| Taken::new(format!("nic.{device}.{parameter}"), *value))
     });
-    Some(each.collect())
+    Ok(each.collect())
+}
+
+/// Our parameters of a network device, with their values.
+fn parameters_of_net<'v>(option: &str, value: &'v str) -> Option<Vec<(&'static str, &'v str)>> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    match option {
+        "txqueuelen" => Some(vec![("tx_queue_len", value)]),
+        "features" | "ring" | "coalesce" => {
+            words.chunks(2).map(|pair| Some((of_nic(option, pair.first()?)?, *pair.get(1)?))).collect()
+        }
+        _ => None,
+    }
 }
 
 fn of_nic(option: &str, word: &str) -> Option<&'static str> {
