@@ -9,7 +9,7 @@ use tilemark_sys::files::read_kernel_text;
 /// A program that runs and changes the same settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rival {
-    /// Its name.
+    /// Its name, which is that of its service.
     pub program: String,
     /// Its process.
     pub process: u32,
@@ -17,21 +17,38 @@ pub struct Rival {
     pub keys: Vec<String>,
 }
 
-/// Programs with the beginnings of the keys that they change; an empty one is every key.
-const PROGRAMS: [(&str, &[&str]); 6] = [
-    ("tuned", &["vm.", "kernel.", "net.", "thp", "cpu.", "block.", "ksm"]),
-    ("irqbalance", &["irq."]),
-    ("numad", &["kernel.numa_balancing", "ksm.merge_across_nodes", "thp.khugepaged."]),
-    ("ksmtuned", &["ksm"]),
-    ("power-profiles-", &["cpu."]),
-    ("auto-cpufreq", &["cpu."]),
+/// A program that changes settings while it runs.
+struct Program {
+    /// The name of its process, of which the kernel keeps 15 letters.
+    comm: &'static str,
+    /// Its service.
+    service: &'static str,
+    /// The beginnings of the keys that it changes.
+    keys: &'static [&'static str],
+}
+
+const fn program(service: &'static str, keys: &'static [&'static str]) -> Program {
+    Program { comm: service, service, keys }
+}
+
+const PROGRAMS: [Program; 6] = [
+    program("tuned", &["vm.", "kernel.", "net.", "thp", "cpu.", "block.", "ksm"]),
+    program("irqbalance", &["irq."]),
+    program("numad", &["kernel.numa_balancing", "ksm.merge_across_nodes", "thp.khugepaged."]),
+    program("ksmtuned", &["ksm"]),
+    Program { comm: "power-profiles-", ..program("power-profiles-daemon", &["cpu."]) },
+    program("auto-cpufreq", &["cpu."]),
 ];
 
 /// Those that run, unless the profile stops them itself.
 pub(super) fn rivals(root: &Root, settings: &[Planned]) -> Vec<Rival> {
     let changed = settings.iter().filter(|planned| planned.state == State::Changes);
     let changed: Vec<&str> = changed.map(|planned| &*planned.key).collect();
-    let stopped = settings.iter().filter(|planned| planned.wanted == STOPPED);
+    // One that this host lacks, or cannot stop, goes on.
+    let is_stopped = |planned: &&Planned| {
+        planned.wanted == STOPPED && matches!(planned.state, State::Changes | State::AsWanted)
+    };
+    let stopped = settings.iter().filter(is_stopped);
     let stopped: Vec<&str> = stopped.map(|planned| &*planned.key).collect();
     rivals_of(&root.path("/proc"), &changed, &stopped)
 }
@@ -41,26 +58,25 @@ pub(crate) const STOPPED: &str = "stopped";
 
 /// Programs among the processes in `proc` that change some of these keys, but for those whose services are stopped.
 pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<Rival> {
-    let is_stopped = |program: &str| {
-        stopped.iter().any(|key| {
-            let service = key.strip_prefix("service.").unwrap_or(key);
-            service.trim_end_matches(".service").starts_with(program)
-        })
+    let is_stopped = |service: &str| {
+        stopped
+            .iter()
+            .any(|key| key.strip_prefix("service.").unwrap_or(key).trim_end_matches(".service") == service)
     };
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<Rival> = processes
         .filter_map(|process| {
             let name = fs::read_to_string(proc.join(format!("{process}/comm"))).ok()?;
-            // The kernel keeps 15 letters of a name.
-            let (program, starts) = PROGRAMS.into_iter().find(|(program, _)| *program == name.trim())?;
+            let Program { service, keys, .. } =
+                PROGRAMS.into_iter().find(|program| program.comm == name.trim())?;
             let status = read_kernel_text(&proc.join(format!("{process}/status")));
             if status.is_ok_and(|status| !is_of_root(&status)) {
                 return None;
             }
-            let keys = changed_by(starts, changed);
-            let is_rival = !keys.is_empty() && !is_stopped(program.trim_end_matches('-'));
-            is_rival.then(|| Rival { program: program.trim_end_matches('-').to_owned(), process, keys })
+            let keys = changed_by(keys, changed);
+            let is_rival = !keys.is_empty() && !is_stopped(service);
+            is_rival.then(|| Rival { program: service.to_owned(), process, keys })
         })
         .collect();
     found.sort_by_key(|rival| rival.process);
@@ -99,5 +115,36 @@ impl Rival {
             ),
             is_mistake: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names and keys of programs that run under these names, where two settings change and these services are stopped.
+    fn found(comms: &[&str], stopped: &[&str]) -> Vec<String> {
+        let proc = tempfile::tempdir().unwrap();
+        for (process, comm) in (17..).zip(comms) {
+            let folder = proc.path().join(process.to_string());
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("comm"), format!("{comm}\n")).unwrap();
+        }
+        let rivals = rivals_of(proc.path(), &["vm.swappiness", "cpu.governor"], stopped);
+        rivals.iter().map(|rival| format!("{}: {}", rival.program, rival.keys.join(" "))).collect()
+    }
+
+    #[test]
+    fn a_program_whose_name_the_kernel_cuts_is_named_by_its_service() {
+        assert_eq!(found(&["power-profiles-"], &[]), ["power-profiles-daemon: cpu.governor"]);
+        assert_eq!(found(&["power-profiles-"], &["service.power-profiles-daemon"]), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_service_itself_stops_a_program() {
+        let tuned = ["tuned: vm.swappiness cpu.governor"];
+        assert_eq!(found(&["tuned"], &["service.tuned-ppd"]), tuned);
+        assert_eq!(found(&["tuned"], &["service.tuned.service"]), [""; 0]);
+        assert_eq!(found(&["tuned", "irqbalance"], &["irqbalance"]), tuned);
     }
 }

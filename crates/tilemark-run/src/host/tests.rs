@@ -410,6 +410,17 @@ fn a_program_that_changes_the_same_settings_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_program_whose_service_is_not_stopped_here_is_named_although_the_profile_stops_it() {
+    let host = Host::new();
+    host.write("/proc/17/comm", "tuned\n");
+    // A folder that plays a host has no services.
+    let plan = host.plan(&[("?service.tuned", "stopped"), ("vm.swappiness", "10")]);
+    assert_eq!(states(&plan), [("service.tuned", State::Skipped), ("vm.swappiness", State::Changes)]);
+    assert_eq!(plan.rivals.len(), 1);
+    assert_eq!(plan.rivals[0].program, "tuned");
+}
+
+#[test]
 fn a_limit_of_processes_is_left_to_runs() {
     let host = Host::new();
     let plan = host.plan(&[("limit.nofile", "1048576")]);

@@ -241,7 +241,10 @@ pub(crate) fn rivals(proc: &Path, planned: &[PlannedSetting]) -> Vec<String> {
         found.parts.iter().any(|part| part.now.as_ref() != Some(&part.wanted)) || !found.on.is_empty()
     };
     let changed: Vec<&str> = of_host.filter(changes).map(|found| &*found.key).collect();
-    let stopped = planned.iter().filter(|found| found.value == STOPPED && found.on.is_empty());
+    // One that this host lacks has no parts, and is not stopped.
+    let is_stopped =
+        |found: &&PlannedSetting| found.value == STOPPED && found.on.is_empty() && !found.parts.is_empty();
+    let stopped = planned.iter().filter(is_stopped);
     let stopped: Vec<&str> = stopped.map(|found| &*found.key).collect();
     let words = |rival: &crate::host::rivals::Rival| {
         let program = &rival.program;
@@ -431,10 +434,11 @@ mod tests {
         let stopped = PlannedSetting {
             key: "service.tuned".to_owned(),
             value: "stopped".to_owned(),
-            parts: Vec::new(),
             ..changes.clone()
         };
         assert!(rivals(&proc, &[changes.clone(), stopped.clone()]).is_empty());
+        let lacking = PlannedSetting { parts: Vec::new(), ..stopped.clone() };
+        assert_eq!(rivals(&proc, &[changes.clone(), lacking]).len(), 1);
         let on_a_side = PlannedSetting { on: vec!["side B".to_owned()], ..stopped };
         assert_eq!(rivals(&proc, &[changes, on_a_side]).len(), 1);
         assert!(rivals(&proc, &[planned(&root, "vm.dirty_ratio", "20")]).is_empty(), "nothing changes");
