@@ -152,6 +152,11 @@ impl HostError {
         matches!(self, Self::SettingAbsent { .. } | Self::UnknownSysctl { .. })
     }
 
+    /// Whether a line of a profile that is marked `optional` is left out for it: this host lacks the setting, or every current kernel does.
+    pub fn is_skipped_where_optional(&self) -> bool {
+        self.is_lacking() || matches!(self, Self::SettingGone { .. })
+    }
+
     /// Whether what was asked for cannot be meant: its key or its value is wrong.
     pub fn is_mistake(&self) -> bool {
         matches!(

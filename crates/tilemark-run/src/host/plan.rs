@@ -191,7 +191,7 @@ fn planned(root: &Root, line: &ProfileSetting) -> Vec<Planned> {
             all
         }
         Err(error) => {
-            let is_skipped = line.optional && error.is_lacking();
+            let is_skipped = line.optional && error.is_skipped_where_optional();
             let state = if is_skipped { State::Skipped } else { State::Refused };
             vec![Planned { state, why: Some(Refusal::of(&error)), ..unplaced(line) }]
         }

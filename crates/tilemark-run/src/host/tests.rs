@@ -421,6 +421,22 @@ fn a_program_whose_service_is_not_stopped_here_is_named_although_the_profile_sto
 }
 
 #[test]
+fn an_optional_key_that_kernels_no_longer_have_is_skipped_as_one_that_this_host_lacks() {
+    let host = Host::new();
+    let optional = [("vm.swappiness", "10"), ("?kernel.sched_min_granularity_ns", "10000000")];
+    let plan = host.plan(&optional);
+    assert_eq!(plan.settings[1].state, State::Skipped);
+    assert!(plan.is_applicable() && plan.check_profile().is_ok(), "{plan:?}");
+    let compared = verified(plan, &[]);
+    assert_eq!((compared.differences.len(), compared.skipped.len()), (1, 1), "{compared:?}");
+    assert_eq!(host.apply(&optional).unwrap().skipped.len(), 1);
+    restore_from(&host.journal()).unwrap();
+    let plain = host.plan(&[("kernel.sched_min_granularity_ns", "10000000")]);
+    assert_eq!(plain.settings[0].state, State::Refused);
+    assert_eq!(plain.check_profile().unwrap_err().code, FailureCode::BadInput);
+}
+
+#[test]
 fn a_limit_of_processes_is_left_to_runs() {
     let host = Host::new();
     let plan = host.plan(&[("limit.nofile", "1048576")]);

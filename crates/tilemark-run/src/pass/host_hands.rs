@@ -64,16 +64,13 @@ impl HostHands {
         value: &str,
         asked: &HostSettings,
     ) -> Result<Vec<(Place, Setting)>, HostError> {
-        let place = known::find(key)?.place;
-        let found = self.at(place, || known::resolve(&self.root, key, value))?;
+        let found = known::find(key).and_then(|known| {
+            let found = self.at(known.place, || known::resolve(&self.root, key, value))??;
+            Ok(found.into_iter().map(|setting| (known.place, setting)).collect())
+        });
         match found {
-            Err(error)
-                if asked.optional.contains(key)
-                    && (error.is_lacking() || matches!(error, HostError::SettingGone { .. })) =>
-            {
-                Ok(Vec::new())
-            }
-            found => Ok(found?.into_iter().map(|setting| (place, setting)).collect()),
+            Err(error) if asked.optional.contains(key) && error.is_skipped_where_optional() => Ok(Vec::new()),
+            found => found,
         }
     }
 
@@ -281,6 +278,18 @@ mod tests {
         assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
         assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
     }
+
+    #[test]
+    fn a_key_that_kernels_no_longer_have_is_left_out_where_it_is_optional() {
+        let folder = tempfile::tempdir().unwrap();
+        let hands = HostHands::new(folder.path(), folder.path());
+        let gone = "kernel.sched_min_granularity_ns";
+        let optional = HostSettings { optional: [gone.to_owned()].into(), ..HostSettings::default() };
+        assert_eq!(hands.resolved(gone, "10000000", &optional).unwrap().len(), 0);
+        let error = hands.resolved(gone, "10000000", &HostSettings::default()).unwrap_err();
+        assert!(matches!(error, HostError::SettingGone { .. }), "{error:?}");
+    }
+
     /// What forwarding of eth0 is after a repeat that sets forwarding between all networks and one more value, where the first was
     /// `found`, and forwarding of eth0 is `meanwhile` while it is measured.
     fn forwarding_after(found: &str, meanwhile: &str) -> String {

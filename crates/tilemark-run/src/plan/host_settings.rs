@@ -120,20 +120,21 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
     let mut planned = Vec::new();
     for ((key, value), (may_lack, points)) in asked {
         let parts = match parts_of(key, value) {
-            Err(error) if may_lack && (error.is_lacking() || is_gone(&error)) => Vec::new(),
+            Err(error) if may_lack && error.is_skipped_where_optional() => Vec::new(),
             found => found.map_err(|error| match plan.scenario.host.setting.contains_key(key) {
                 true => unknown(&error),
                 false => unknown_in_profile(&error, &points),
             })?,
         };
-        let known = known::find(key).map_err(|error| unknown(&error))?;
+        // A key that kernels no longer have has no entry.
+        let known = known::find(key).ok();
         let on = if points.len() == plan.points.len() { Vec::new() } else { names(&points) };
         planned.push(PlannedSetting {
             key: key.to_owned(),
             value: value.to_owned(),
             on,
-            place: known.place.name(),
-            danger: known.danger.name(),
+            place: known.map_or(Place::Host, |known| known.place).name(),
+            danger: known.map_or(Danger::None, |known| known.danger).name(),
             parts,
         });
     }
@@ -203,10 +204,6 @@ fn unknown_in_profile(error: &HostError, points: &[&Point]) -> Failure {
         true => Failure::from_error(FailureCode::BadInput, error, error.remedy_in_profile()),
         false => unknown(error),
     }
-}
-
-fn is_gone(error: &HostError) -> bool {
-    matches!(error, HostError::SettingGone { .. })
 }
 
 /// What a key and a value are on this host. What is in force in the network of a run is read in a network as the run will have: a new one,
@@ -333,7 +330,7 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     let parts = match parts_of(&line.key, &value) {
         Ok(parts) => parts,
         Err(error)
-            if error.is_lacking() || is_gone(&error) || matches!(error, HostError::SettingFixed { .. }) =>
+            if error.is_skipped_where_optional() || matches!(error, HostError::SettingFixed { .. }) =>
         {
             return Ok(Err(error.to_string()));
         }
@@ -491,6 +488,21 @@ mod tests {
         let points: Vec<&Point> = plan.points.iter().collect();
         assert_eq!(points.len(), 4);
         assert_eq!(names(&points), ["rate 900/s", "rate 1000/s"]);
+    }
+
+    #[test]
+    fn a_key_that_kernels_no_longer_have_is_lacking_where_it_is_optional() {
+        let gone = "kernel.sched_min_granularity_ns";
+        let mut plan = plan_of(TILE, &ladder());
+        for point in &mut plan.points {
+            point.host.setting.insert(gone.to_owned(), "10000000".to_owned());
+        }
+        assert!(look_up(&plan).unwrap_err().message.contains("is gone from current kernels"));
+        for point in &mut plan.points {
+            point.host.optional.insert(gone.to_owned());
+        }
+        let found = look_up(&plan).unwrap();
+        assert_eq!((found.len(), found[0].key.as_str(), found[0].parts.len()), (1, gone, 0));
     }
 
     #[test]
