@@ -23,6 +23,9 @@ pub struct Held {
     /// The network namespace that it was found in, where it is a value of one: its inode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<u64>,
+    /// Whether our write of it has ended, where such a write takes many steps: no value between is ours any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_whole: bool,
 }
 
 /// The value of a setting now.
@@ -56,7 +59,7 @@ impl Held {
     /// A setting with its text of now.
     fn read(setting: &Setting) -> Result<Self, HostError> {
         let network = if setting.is_of_a_network() { own_network() } else { None };
-        Ok(Self { setting: setting.clone(), found: setting.read()?, network })
+        Ok(Self { setting: setting.clone(), found: setting.read()?, network, is_whole: false })
     }
 
     /// The value before ours.
@@ -129,6 +132,7 @@ impl Held {
         let number = |text: &str| text.parse::<u64>().ok();
         let ends = number(&self.found_value()).zip(number(&self.setting.value));
         self.setting.is_set_in_steps()
+            && !self.is_whole
             && ends
                 .zip(number(value))
                 .is_some_and(|((one, other), now)| (one.min(other)..=one.max(other)).contains(&now))
@@ -310,8 +314,9 @@ impl Journal {
                 return Err(error);
             }
         };
-        if !immovable.is_empty() {
-            new.retain(|held| !immovable.contains(&held.setting));
+        new.retain(|held| !immovable.contains(&held.setting));
+        let has_steps = mark_ended(&mut new);
+        if has_steps || !immovable.is_empty() {
             self.write(&with(&before, &new))?;
         }
         Ok(immovable)
@@ -339,7 +344,10 @@ impl Journal {
         in_use: &dyn Fn(&Held) -> bool,
         at: &mut dyn FnMut(Moment),
     ) -> Result<Vec<Outcome>, HostError> {
-        let (mut left, free): (Vec<Held>, Vec<Held>) = self.held()?.into_iter().partition(in_use);
+        let (mut left, mut free): (Vec<Held>, Vec<Held>) = self.held()?.into_iter().partition(in_use);
+        if mark_begun(&mut free) {
+            self.write(&[&left[..], &free].concat())?;
+        }
         let of_others = pairs_of_others(&free);
         let mut outcomes = Vec::new();
         for held in free.iter().rev() {
@@ -410,6 +418,26 @@ fn elsewhere(namespace: &str) -> Now {
 fn pairs_of_others(held: &[Held]) -> Vec<PathBuf> {
     let is_of_others = |held: &&Held| held.setting.pair().is_some() && matches!(held.now(), Now::Other(_));
     held.iter().filter(is_of_others).map(|held| held.setting.path.clone()).collect()
+}
+
+/// Notes that our writes that take many steps have ended: a value between is another program's from here on. Returns whether there are any.
+fn mark_ended(new: &mut [Held]) -> bool {
+    let mut has_steps = false;
+    for held in new.iter_mut().filter(|held| held.setting.is_set_in_steps() && held.is_to_be_restored()) {
+        held.is_whole = true;
+        has_steps = true;
+    }
+    has_steps
+}
+
+/// Notes that such writes begin again, where the value is still ours: whoever is killed in them leaves one between.
+fn mark_begun(free: &mut [Held]) -> bool {
+    let mut has_steps = false;
+    for held in free.iter_mut().filter(|held| held.is_whole && held.now() == Now::Ours) {
+        held.is_whole = false;
+        has_steps = true;
+    }
+    has_steps
 }
 
 /// Looks once more at what is not as found when all others were restored: another one may have restored it, or may have kept the kernel from
@@ -580,16 +608,34 @@ mod tests {
         fs::write(&count, "4\n").unwrap();
         let journal = Journal::at(folder.path().join("settings.json"), "this-boot");
         let setting = Setting::file("huge pages", &count, Form::Whole, "200");
-        for (left, now, after) in [
-            ("31\n", Now::AsFound, "4\n"),
-            ("201\n", Now::Other("201".to_owned()), "201\n"),
-            ("3\n", Now::Other("3".to_owned()), "3\n"),
+        let other = |value: &str| Now::Other(value.to_owned());
+        for (killed_at, left, now) in [
+            (Some(Moment::Journaled), "31", Now::AsFound),
+            (Some(Moment::PutBack), "31", Now::AsFound),
+            (Some(Moment::Journaled), "201", other("201")),
+            (Some(Moment::PutBack), "3", other("3")),
+            // Whoever lowers the count of a write that has ended is another program.
+            (None, "31", other("31")),
+            (None, "200", Now::AsFound),
         ] {
             fs::write(&count, "4\n").unwrap();
-            journal.hold(std::slice::from_ref(&setting)).unwrap();
+            let mut journaled = Vec::new();
+            let mut note = |moment| {
+                if Some(moment) == killed_at {
+                    journaled = fs::read(&journal.path).unwrap();
+                }
+            };
+            journal.hold_watched(std::slice::from_ref(&setting), &mut note).unwrap();
+            if killed_at == Some(Moment::PutBack) {
+                journal.restore_watched(&|_| false, &mut note).unwrap();
+            }
+            if killed_at.is_some() {
+                replace_private(&journal.path, &journaled).unwrap();
+            }
             fs::write(&count, left).unwrap();
-            assert_eq!(nows(&journal.restore().unwrap()), [now]);
-            assert_eq!(fs::read_to_string(&count).unwrap(), after);
+            let after = if now == Now::AsFound { "4\n" } else { left };
+            assert_eq!(nows(&journal.restore().unwrap()), [now], "{killed_at:?} {left}");
+            assert_eq!(fs::read_to_string(&count).unwrap(), after, "{killed_at:?}");
         }
     }
 
@@ -651,7 +697,9 @@ mod tests {
         // A 0 in this file means the value at the start of the process: it is never read.
         let setting = Setting::file("slack of timers", "/proc/self/timerslack_ns", Form::Whole, "70000");
         setting.write("70000").unwrap();
-        host.journal().adopt(vec![Held { setting, found: "0\n".to_owned(), network: None }]).unwrap();
+        host.journal()
+            .adopt(vec![Held { setting, found: "0\n".to_owned(), network: None, is_whole: false }])
+            .unwrap();
         let outcomes = host.journal().restore().unwrap();
         assert!(!outcomes[0].is_settled() && outcomes[0].now == Now::Ours, "{outcomes:?}");
         let named = outcomes[0].to_string();
@@ -705,7 +753,10 @@ mod tests {
         assert_eq!(host.journal().held().unwrap(), []);
         let no_device =
             Setting::by("ring", Reach::Nic { device: "gone0".into(), value: NicValue::RxRing }, "64");
-        assert!(matches!(Held { setting: no_device, found: "32".into(), network: None }.now(), Now::Gone(_)));
+        assert!(matches!(
+            Held { setting: no_device, found: "32".into(), network: None, is_whole: false }.now(),
+            Now::Gone(_)
+        ));
     }
 
     /// The processors that a control group isolates, in a folder that plays the tree, held by a command that was killed in its write.
@@ -713,7 +764,9 @@ mod tests {
         let host = Host::with(&[]);
         let group = host.folder.path().join("group");
         let setting = Setting::by("cpuset.isolated", Reach::Partition { group: group.clone() }, "2-3");
-        host.journal().adopt(vec![Held { setting, found: String::new(), network: None }]).unwrap();
+        host.journal()
+            .adopt(vec![Held { setting, found: String::new(), network: None, is_whole: false }])
+            .unwrap();
         fs::create_dir(&group).unwrap();
         files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
         let outcome = host.journal().restore().unwrap().remove(0);

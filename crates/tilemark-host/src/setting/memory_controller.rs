@@ -18,7 +18,7 @@ pub fn given(tree: &Group, controller: &str) -> Setting {
 
 /// What a run of an older version noted where it had this tree give the memory controller.
 pub fn noted(tree: &Group) -> Held {
-    Held { setting: given(tree, MEMORY), found: String::new(), network: None }
+    Held { setting: given(tree, MEMORY), found: String::new(), network: None, is_whole: false }
 }
 
 /// The groups right below the tree that need the controller, since they give it to groups of their own: the kernel takes it from none

@@ -29,5 +29,5 @@ pub(super) fn limited(folder: &Path, processor: u32, limit: &str) -> Setting {
 
 /// What a run of an older version noted of a processor that it kept awake: the limit that it found.
 pub fn noted(folder: &Path, processor: u32, limit: &str) -> Held {
-    Held { setting: awake_below(folder, processor), found: limit.to_owned(), network: None }
+    Held { setting: awake_below(folder, processor), found: limit.to_owned(), network: None, is_whole: false }
 }

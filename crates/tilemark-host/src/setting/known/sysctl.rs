@@ -166,8 +166,16 @@ pub(super) fn became(key: &str) -> Option<&'static str> {
     GONE.iter().find(|(gone, _)| *gone == key).map(|(_, became)| *became)
 }
 
+/// The sum of all nodes' huge pages, which the policy of whoever writes it spreads.
+const PAGES_BY_POLICY: &str = "/proc/sys/vm/nr_hugepages_mempolicy";
+
 pub(super) fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = path_of(request.key);
+    if path == PAGES_BY_POLICY {
+        return Err(
+            request.bad("nothing here, because a sum of nodes cannot be restored: use vm.nr_hugepages")
+        );
+    }
     if !is_below_its_folder(&path) || !request.root.path(&path).is_file() {
         return Err(absent(request, &path));
     }

@@ -240,6 +240,8 @@ fn the_sysctl_of_huge_pages_is_set_node_by_node() {
     );
     assert_eq!(find("vm.nr_hugepages").unwrap().danger, Danger::Stability);
     assert!(Fake::with(&[]).refused("vm.nr_hugepages", "5").contains("no huge pages"));
+    let by_policy = Fake::with(&[("/proc/sys/vm/nr_hugepages_mempolicy", "7\n")]);
+    assert!(by_policy.refused("vm.nr_hugepages_mempolicy", "5").contains("use vm.nr_hugepages"));
 }
 
 #[test]
