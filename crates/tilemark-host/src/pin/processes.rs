@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tilemark_plan::facts::{Fact, RunningGuest};
+use tilemark_sys::files::read_kernel_text;
 use tilemark_sys::memory::move_between_nodes;
 
 use super::PinError;
 use crate::read::guests::running_guests;
+use crate::read::list::parse_list;
 use crate::traces::Stat;
 use crate::view::{HostView, LiveHost};
 
@@ -44,9 +47,8 @@ impl Processes for LiveProcesses {
     }
 
     fn affinity(&self, tid: u32) -> io::Result<BTreeSet<u32>> {
-        let set = sched_getaffinity(Some(pid_of(tid)?))?;
-        let numbers = 0..CpuSet::MAX_CPU;
-        Ok(numbers.filter(|number| set.is_set(*number)).map(|number| number as u32).collect())
+        let status = read_kernel_text(Path::new(&format!("/proc/{tid}/status")))?;
+        allowed_in(&status).ok_or_else(|| io::Error::other(format!("/proc/{tid}/status lists no processors")))
     }
 
     fn bind(&self, tid: u32, processors: &BTreeSet<u32>) -> io::Result<()> {
@@ -64,6 +66,13 @@ impl Processes for LiveProcesses {
         let list = |nodes: &BTreeSet<u32>| nodes.iter().copied().collect::<Vec<u32>>();
         move_between_nodes(pid, &list(from), &list(to))
     }
+}
+
+/// Processors that a thread may use, from its status. `sched_getaffinity` leaves out those that are offline, and whoever restored what it
+/// returns would keep the thread from them when they are online again.
+fn allowed_in(status: &str) -> Option<BTreeSet<u32>> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(parse_list(list)?.into_iter().collect())
 }
 
 fn pid_of(tid: u32) -> io::Result<Pid> {
@@ -126,4 +135,19 @@ const KERNEL_PARENT: u32 = 2;
 
 fn numbers_in(host: &dyn HostView, folder: &str) -> Vec<u32> {
     host.list(folder).unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_may_use_processors_that_are_offline() {
+        let status = "Name:\tqemu\nCpus_allowed:\tbf\nCpus_allowed_list:\t0-5,7\nMems_allowed_list:\t0\n";
+        assert_eq!(allowed_in(status), Some(BTreeSet::from([0, 1, 2, 3, 4, 5, 7])));
+        assert_eq!(allowed_in("Name:\tqemu\n"), None);
+        // Whichever processors are online here.
+        let own = std::fs::read_to_string("/proc/self/status").unwrap();
+        assert_eq!(LiveProcesses.affinity(std::process::id()).unwrap(), allowed_in(&own).unwrap());
+    }
 }

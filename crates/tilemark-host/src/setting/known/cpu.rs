@@ -128,8 +128,19 @@ fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
         return Err(request.absent(format!("{path} reads {now}"), LEAVE_OUT));
     }
     let mut settings = if request.is_on() { Vec::new() } else { interrupts_of_second_threads(request) };
+    settings.extend(offline_processors(request));
     settings.extend(request.file(&path, Form::Whole)?);
     Ok(settings)
+}
+
+/// Processors that somebody has switched off. With `on`, which restores an `off` too, the kernel starts every one that the host has.
+fn offline_processors(request: &Request<'_>) -> Vec<Setting> {
+    let online = request.root.processors();
+    let offline = request.root.present().into_iter().filter(|processor| !online.contains(processor));
+    let one = |processor: u32| {
+        request.along(&format!("CPU {processor} online"), &format!("{PROCESSORS}/cpu{processor}/online"))
+    };
+    offline.filter_map(one).collect()
 }
 
 /// Interrupts that go to threads alone that are switched off. The kernel sends them elsewhere, and leaves them there.

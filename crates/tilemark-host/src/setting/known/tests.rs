@@ -196,6 +196,25 @@ fn interrupts_of_threads_that_are_switched_off_alone_are_held() {
 }
 
 #[test]
+fn a_processor_that_was_switched_off_is_off_again_after_hardware_threads_were_switched() {
+    let (control, offline) = ("/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/cpu3/online");
+    let fake = Fake::with(&[ONLINE, PRESENT, (control, "on\n"), (offline, "0\n")]);
+    let journal = Journal::at(fake.folder.path().join("settings.json"), "this-boot");
+    let settings = fake.resolve("smt", "off").unwrap();
+    assert_eq!(fake.shown("smt", "off"), [format!("{offline} = 0"), format!("{control} = off")]);
+    journal.hold(&settings).unwrap();
+    // As the kernel does it when `on` is written.
+    fs::write(fake.root().path(offline), "1\n").unwrap();
+    assert!(journal.restore().unwrap().iter().all(super::super::Outcome::is_settled));
+    assert_eq!(
+        [control, offline].map(|path| fs::read_to_string(fake.root().path(path)).unwrap()),
+        ["on\n", "0\n"]
+    );
+    let [follower, _] = &fake.resolve("smt", "on").unwrap()[..] else { panic!() };
+    assert!(follower.is_follower());
+}
+
+#[test]
 fn what_could_not_be_restored_is_named() {
     let fake = Fake::with(&[
         ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n"),
