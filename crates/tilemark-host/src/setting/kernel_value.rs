@@ -30,7 +30,7 @@ pub struct Setting {
 }
 
 /// Files whose value brings that of another one, or rules which ones it may have.
-const LEADERS: [&str; 7] = [
+const LEADERS: [&str; 11] = [
     "queue/scheduler",
     "scaling_governor",
     "transparent_hugepage/enabled",
@@ -38,6 +38,10 @@ const LEADERS: [&str; 7] = [
     "net/ipv4/ip_forward",
     "net/ipv4/conf/all/forwarding",
     "net/ipv6/conf/all/forwarding",
+    "net/ipv6/conf/all/force_forwarding",
+    "net/ipv6/conf/all/addr_gen_mode",
+    "net/ipv6/conf/all/ignore_routes_with_linkdown",
+    "net/ipv6/conf/all/disable_ipv6",
 ];
 
 /// Files of which only one is in force: the kernel sets the other one to 0.

@@ -184,17 +184,24 @@ pub(super) fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     Ok(settings)
 }
 
-/// What the kernel changes along with forwarding between all networks: that of each device, and whether routers may change the routes.
+/// Values of IPv6 that the kernel gives to every device, and to those that will come, when that of all is written.
+const OF_EVERY_DEVICE: [&str; 5] =
+    ["forwarding", "force_forwarding", "addr_gen_mode", "ignore_routes_with_linkdown", "disable_ipv6"];
+
+/// What the kernel changes along with a value of all devices: that of each, and with forwarding whether routers may change the routes.
 fn along(request: &Request<'_>, path: &str) -> Vec<Setting> {
-    let (folder, further) = match path {
-        "/proc/sys/net/ipv4/ip_forward" | "/proc/sys/net/ipv4/conf/all/forwarding" => {
-            ("/proc/sys/net/ipv4/conf", &["all/accept_redirects"][..])
+    const IP4: &str = "/proc/sys/net/ipv4/conf";
+    const IP6: &str = "/proc/sys/net/ipv6/conf";
+    let of_all = path.strip_prefix(IP6).and_then(|rest| rest.strip_prefix("/all/"));
+    let (folder, name, further) = match (path, of_all) {
+        ("/proc/sys/net/ipv4/ip_forward" | "/proc/sys/net/ipv4/conf/all/forwarding", _) => {
+            (IP4, "forwarding", &["all/accept_redirects"][..])
         }
-        "/proc/sys/net/ipv6/conf/all/forwarding" => ("/proc/sys/net/ipv6/conf", &[][..]),
+        (_, Some(name)) if OF_EVERY_DEVICE.contains(&name) => (IP6, name, &[][..]),
         _ => return Vec::new(),
     };
     let devices = request.root.names(folder).into_iter().filter(|device| device != "all");
-    let files = devices.map(|device| format!("{device}/forwarding"));
+    let files = devices.map(|device| format!("{device}/{name}"));
     let one = |file: String| request.along(&format!("{folder}/{file}"), &format!("{folder}/{file}"));
     files.chain(further.iter().map(ToString::to_string)).filter_map(one).collect()
 }

@@ -14,12 +14,14 @@ struct Fake {
 impl Fake {
     fn with(files: &[(&str, &str)]) -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap() };
-        for (path, text) in files {
-            let file = fake.root().path(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
+        files.iter().for_each(|(path, text)| fake.write(path, text));
         fake
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let file = self.root().path(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
     }
 
     fn root(&self) -> Root {
@@ -34,6 +36,19 @@ impl Fake {
     fn refused(&self, key: &str, value: &str) -> String {
         let error = self.resolve(key, value).unwrap_err();
         format!("{}. {}", error.in_a_line(), error.remedy())
+    }
+
+    /// The files that are only held for a key at a value; what is set comes last.
+    #[track_caller]
+    fn followers(&self, key: &str, value: &str) -> Vec<String> {
+        let settings = self.resolve(key, value).unwrap();
+        let (own, followers) = settings.split_last().unwrap();
+        assert!(own.value == value && !own.is_follower(), "{key}: {own:?}");
+        assert!(followers.iter().all(Setting::is_follower), "{key}");
+        let path = |follower: &Setting| {
+            format!("/{}", follower.path.strip_prefix(self.folder.path()).unwrap().display())
+        };
+        followers.iter().map(path).collect()
     }
 
     /// `path = value` of each setting.
@@ -130,7 +145,16 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
         ("/proc/sys/net/ipv4/conf/eth0/forwarding", "1\n"),
         ("/proc/sys/net/ipv6/conf/all/forwarding", "0\n"),
         ("/proc/sys/net/ipv6/conf/eth0/forwarding", "1\n"),
+        ("/proc/sys/net/ipv6/conf/all/hop_limit", "64\n"),
+        ("/proc/sys/net/ipv6/conf/eth0/hop_limit", "64\n"),
     ]);
+    let of_every_device =
+        ["force_forwarding", "addr_gen_mode", "ignore_routes_with_linkdown", "disable_ipv6"];
+    for name in of_every_device {
+        for (device, value) in [("all", "0\n"), ("default", "0\n"), ("eth0", "1\n")] {
+            fake.write(&format!("/proc/sys/net/ipv6/conf/{device}/{name}"), value);
+        }
+    }
     let [ip4, ip6] = ["ipv4", "ipv6"].map(|version| format!("/proc/sys/net/{version}/conf"));
     let queue = "/sys/block/vda/queue";
     for (key, value, along) in [
@@ -154,16 +178,14 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
             &[format!("{ip4}/eth0/forwarding"), format!("{ip4}/all/accept_redirects")],
         ),
         ("net.ipv6.conf.all.forwarding", "1", &[format!("{ip6}/eth0/forwarding")]),
+        ("net.ipv6.conf.all.hop_limit", "32", &[]),
+        ("net.ipv6.conf.eth0.addr_gen_mode", "2", &[]),
     ] {
-        let settings = fake.resolve(key, value).unwrap();
-        let (own, followers) = settings.split_last().unwrap();
-        assert!(own.value == value && !own.is_follower(), "{key}: {own:?}");
-        let paths: Vec<String> = followers
-            .iter()
-            .map(|follower| format!("/{}", follower.path.strip_prefix(fake.folder.path()).unwrap().display()))
-            .collect();
-        assert_eq!(paths, along, "{key}");
-        assert!(followers.iter().all(Setting::is_follower), "{key}");
+        assert_eq!(fake.followers(key, value), along, "{key}");
+    }
+    for name in of_every_device {
+        let along = ["default", "eth0"].map(|device| format!("{ip6}/{device}/{name}"));
+        assert_eq!(fake.followers(&format!("net.ipv6.conf.all.{name}"), "1"), along);
     }
     assert_eq!(
         fake.shown("vm.overcommit_kbytes", "1000000"),
@@ -225,7 +247,7 @@ fn what_could_not_be_restored_is_named() {
     let is_one_way = |settings: &[(&str, &str)]| {
         let all: Vec<Setting> =
             settings.iter().flat_map(|(key, value)| fake.resolve(key, value).unwrap()).collect();
-        one_way(&all[0], &all).is_some()
+        all.iter().any(|setting| one_way(setting, &all).is_some())
     };
     let switch = "net.ipv6.conf.all.disable_ipv6";
     assert!(is_one_way(&[(switch, "1")]));
