@@ -15,6 +15,7 @@ const KERNEL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
 const FS: &str = "Documentation/admin-guide/sysctl/fs.rst";
 const NET: &str = "Documentation/admin-guide/sysctl/net.rst";
 const IP: &str = "Documentation/networking/ip-sysctl.rst";
+const CONNTRACK: &str = "Documentation/networking/nf_conntrack-sysctl.rst";
 
 const fn one(
     key: &'static str,
@@ -128,7 +129,59 @@ pub(super) const KNOWN: &[Known] = &[
     plain("net.ipv4.inet_peer_{name}", "how long the host remembers other hosts", IP),
     plain("net.ipv4.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
     plain("net.ipv6.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
+    plain(
+        "net.ipv4.neigh.default.{name}",
+        "how neighbours are looked for by devices that have no value yet",
+        IP,
+    ),
+    plain(
+        "net.ipv6.neigh.default.{name}",
+        "how neighbours are looked for by devices that have no value yet",
+        IP,
+    ),
+    plain("net.nf_conntrack_max", "connections that netfilter remembers, in all namespaces", CONNTRACK),
+    plain(
+        "net.netfilter.nf_conntrack_max",
+        "connections that netfilter remembers, in all namespaces",
+        CONNTRACK,
+    ),
+    plain(
+        "net.netfilter.nf_conntrack_buckets",
+        "buckets in which netfilter looks for a connection",
+        CONNTRACK,
+    ),
+    plain("net.netfilter.nf_conntrack_expect_max", "connections that netfilter expects", CONNTRACK),
+    plain(
+        "net.netfilter.nf_log_all_netns",
+        "whether packets of all namespaces may be in the kernel's log",
+        CONNTRACK,
+    ),
+    plain("net.ipv4.route.max_size", "routes that the host remembers; it does nothing since 3.6", IP),
+    plain("net.ipv4.route.gc_{name}", "when the host forgets routes", IP),
+    plain("net.ipv4.route.error_{name}", "how often the host reports that there is no route", IP),
+    plain("net.ipv4.route.redirect_{name}", "how often the host names a better route", IP),
+    plain("net.ipv4.tcp_low_latency", "it does nothing since 4.14", IP),
+    plain("net.ipv4.tcp_allowed_congestion_control", "congestion controls that every user may choose", IP),
+    plain(
+        "net.ipv4.fib_sync_mem",
+        "bytes of changed routes after which the kernel waits for their readers",
+        IP,
+    ),
+    plain("net.ipv4.ipfrag_secret_interval", "it does nothing since 3.17", IP),
+    plain("net.ipv6.ip6frag_secret_interval", "it does nothing since 3.17", IP),
+    plain("net.ipv6.mld_{name}", "how multicast groups are joined, in all namespaces", IP),
+    plain("net.ipv4.cipso_{name}", "how security labels of packets are remembered and read", IP),
+    plain("net.ipv6.calipso_{name}", "how security labels of packets are remembered", IP),
     network("net.core.somaxconn", "connections that may wait to be accepted", NET),
+    network(
+        "net.core.optmem_max",
+        "bytes that a socket may have beside its data; before 6.8 one value is that of all namespaces, and a run has none of its own",
+        NET,
+    ),
+    network("net.core.rps_default_mask", "processors that handle packets of devices that come", NET),
+    network("net.core.txrehash", "whether a connection that stalls tries another way", NET),
+    network("net.core.tstamp_allow_data", "whether every user may have packets with their timestamps", NET),
+    network("net.core.xfrm_{name}", "a value of IPsec", "Documentation/networking/xfrm_sysctl.rst"),
     plain("net.core.{name}", "a value of the network that all namespaces share", NET),
     network("net.{name}", "a value of one network namespace", IP),
     risky("dev.{name}", "a value of a device", "Documentation/admin-guide/sysctl"),

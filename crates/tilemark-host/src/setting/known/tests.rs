@@ -1,7 +1,9 @@
 //! The catalogue on a folder that plays a host.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 
 use super::*;
 use crate::setting::{Form, Journal};
@@ -113,6 +115,53 @@ fn a_sysctl_is_compared_word_by_word() {
     assert_eq!((setting.now().unwrap(), &setting.form), (setting.value.clone(), &Form::Words));
     assert_eq!(find("net.ipv4.tcp_rmem").unwrap().place, Place::RunNetwork);
     assert_eq!(find("net.core.rmem_max").unwrap().place, Place::Host);
+}
+
+/// The keys of all sysctls of the network that may be written here, without those of devices that only some hosts have.
+fn network_keys() -> BTreeSet<String> {
+    let mut folders = vec![PathBuf::from("/proc/sys/net")];
+    let mut keys = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_everywhere = matches!(&*name, "all" | "default" | "lo");
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => {
+                    let is_of_devices = folder.ends_with("conf") || folder.ends_with("neigh");
+                    folders.extend((!is_of_devices || is_everywhere).then(|| entry.path()));
+                }
+                Ok(found) if !found.permissions().readonly() => {
+                    let path = entry.path();
+                    let path = path.strip_prefix("/proc/sys").unwrap().to_string_lossy();
+                    keys.insert(path.replace('/', "."));
+                }
+                _ => {}
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn a_sysctl_of_the_network_is_the_runs_own_where_a_new_namespace_has_it() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: a network namespace needs root");
+    }
+    let new = std::thread::spawn(|| {
+        tilemark_sys::namespace::own_network().unwrap();
+        network_keys()
+    });
+    let (all, new) = (network_keys(), new.join().unwrap());
+    assert!(new.contains("net.core.somaxconn") && new.len() < all.len());
+    // Kernels before 6.8 have it for the whole host.
+    let is_compared = |key: &&String| *key != "net.core.optmem_max";
+    let is_wrong = |key: &&String| {
+        let own = if new.contains(*key) { Place::RunNetwork } else { Place::Host };
+        // One that does nothing any more has no entry.
+        find(key).is_ok_and(|known| known.place != own)
+    };
+    let wrong: Vec<&String> = all.iter().filter(is_compared).filter(is_wrong).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]
