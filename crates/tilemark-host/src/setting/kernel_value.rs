@@ -30,9 +30,10 @@ pub struct Setting {
 }
 
 /// Files whose value brings that of another one, or rules which ones it may have.
-const LEADERS: [&str; 11] = [
+const LEADERS: [&str; 12] = [
     "queue/scheduler",
     "scaling_governor",
+    "cpufreq/boost",
     "transparent_hugepage/enabled",
     "ksm/run",
     "net/ipv4/ip_forward",

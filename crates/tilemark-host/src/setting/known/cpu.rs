@@ -1,5 +1,7 @@
 //! Power management of the processors, and their hardware threads.
 
+use std::collections::BTreeMap;
+
 use super::{
     accepts::Accepts,
     entry::{Danger, Known, Place},
@@ -64,22 +66,37 @@ pub(super) const KNOWN: &[Known] = &[
     },
 ];
 
-/// The governor of each group, and its energy preference: that of AMD stays `performance` when the governor `performance` is left.
+/// The governor of each group, with what is lost when it is left: its knobs, which the kernel frees with the last group that it has, the
+/// speed that `userspace` was given, and the energy preference, which on AMD stays `performance` after the governor `performance`.
 fn governor(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    let mut settings = Vec::new();
+    let (mut of_all, mut settings) = (BTreeMap::new(), Vec::new());
     for governor in policies(request, "scaling_governor", "scaling_available_governors")? {
         let policy = governor.name.rsplit(' ').next().unwrap_or_default();
+        let folder = format!("{FREQUENCY}/{policy}");
+        let now = governor.now()?;
         let name = format!("cpu.energy_preference of {policy}");
-        settings.extend(request.along(&name, &format!("{FREQUENCY}/{policy}/{PREFERENCE}")));
+        settings.extend(request.along(&name, &format!("{folder}/{PREFERENCE}")));
+        settings.extend(knobs(request, &format!("{folder}/{now}"), &format!("{now} of {policy}")));
+        if now == "userspace" {
+            settings
+                .extend(request.along(&format!("speed of {policy}"), &format!("{folder}/scaling_setspeed")));
+        }
+        of_all.entry(now).or_insert_with_key(|now| knobs(request, &format!("{FREQUENCY}/{now}"), now));
         settings.push(governor);
     }
-    Ok(settings)
+    Ok(of_all.into_values().flatten().chain(settings).collect())
+}
+
+/// The knobs of a governor, in its folder.
+fn knobs(request: &Request<'_>, folder: &str, of: &str) -> Vec<Setting> {
+    let names = request.root.names(folder);
+    let one = |name: &String| request.along(&format!("{name} of {of}"), &format!("{folder}/{name}"));
+    names.iter().filter_map(one).collect()
 }
 
 /// One file of each group of processors that share a frequency.
 fn policies(request: &Request<'_>, file: &str, listed: &str) -> Result<Vec<Setting>, HostError> {
-    let mut policies = request.root.names(FREQUENCY);
-    policies.retain(|name| name.starts_with("policy"));
+    let policies = groups(request);
     if policies.is_empty() {
         let remedy = "switch power management by the operating system on in the firmware; in a virtual machine, leave it out";
         return Err(request.absent("no driver sets the frequency of its processors", remedy));
@@ -95,6 +112,13 @@ fn policies(request: &Request<'_>, file: &str, listed: &str) -> Result<Vec<Setti
         request.one(&name, &format!("{FREQUENCY}/{policy}/{file}"), Form::Whole, request.value)
     };
     policies.iter().map(one).collect()
+}
+
+/// Groups of processors that share a frequency.
+fn groups(request: &Request<'_>) -> Vec<String> {
+    let mut groups = request.root.names(FREQUENCY);
+    groups.retain(|name| name.starts_with("policy"));
+    groups
 }
 
 fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
@@ -118,7 +142,13 @@ fn turbo(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     if request.root.path(&no_turbo).exists() {
         return request.file_with(&no_turbo, Form::Whole, if request.is_on() { "0" } else { "1" });
     }
-    request.file_with(&boost, Form::Whole, if request.is_on() { "1" } else { "0" })
+    // The kernel writes it into each group too.
+    let of_group = |group: &String| {
+        request.along(&format!("{} of {group}", request.key), &format!("{FREQUENCY}/{group}/boost"))
+    };
+    let mut settings: Vec<Setting> = groups(request).iter().filter_map(of_group).collect();
+    settings.extend(request.file_with(&boost, Form::Whole, if request.is_on() { "1" } else { "0" })?);
+    Ok(settings)
 }
 
 fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {

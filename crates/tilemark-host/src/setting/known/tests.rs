@@ -244,6 +244,56 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
 }
 
 #[test]
+fn what_a_governor_loses_when_it_is_left_is_held_with_it() {
+    let frequency = "/sys/devices/system/cpu/cpufreq";
+    let fake = Fake::with(&[
+        (&format!("{frequency}/policy0/scaling_governor"), "schedutil\n"),
+        (&format!("{frequency}/policy0/schedutil/rate_limit_us"), "500\n"),
+        (&format!("{frequency}/policy0/scaling_setspeed"), "<unsupported>\n"),
+        (&format!("{frequency}/policy0/boost"), "0\n"),
+        (&format!("{frequency}/policy1/scaling_governor"), "ondemand\n"),
+        (&format!("{frequency}/policy1/boost"), "1\n"),
+        (&format!("{frequency}/policy2/scaling_governor"), "ondemand\n"),
+        (&format!("{frequency}/policy3/scaling_governor"), "userspace\n"),
+        (&format!("{frequency}/policy3/scaling_setspeed"), "1200000\n"),
+        (&format!("{frequency}/ondemand/up_threshold"), "80\n"),
+        (&format!("{frequency}/ondemand/sampling_rate"), "4000\n"),
+        (&format!("{frequency}/boost"), "1\n"),
+    ]);
+    let held = |key: &str, value: &str| -> Vec<String> {
+        let settings = fake.resolve(key, value).unwrap().into_iter().filter(Setting::is_follower);
+        let path = |one: Setting| one.path.strip_prefix(fake.root().path(frequency)).unwrap().to_owned();
+        settings.map(|one| path(one).display().to_string()).collect()
+    };
+    assert_eq!(
+        held("cpu.governor", "performance"),
+        [
+            "ondemand/sampling_rate",
+            "ondemand/up_threshold",
+            "policy0/schedutil/rate_limit_us",
+            "policy3/scaling_setspeed"
+        ]
+    );
+    assert_eq!(held("cpu.turbo", "off"), ["policy0/boost", "policy1/boost"]);
+    assert_eq!(
+        fake.resolve("cpu.turbo", "off").unwrap().pop().unwrap().turn(),
+        2,
+        "a group's own comes after it"
+    );
+    // Where Intel's driver switches turbo, the groups have no value of their own.
+    fake.write("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
+    assert_eq!(held("cpu.turbo", "off"), [""; 0]);
+
+    let journal = Journal::at(fake.folder.path().join("settings.json"), "this-boot");
+    let knob = fake.root().path(&format!("{frequency}/policy0/schedutil/rate_limit_us"));
+    journal.hold(&fake.resolve("cpu.governor", "performance").unwrap()).unwrap();
+    // As the kernel makes it again.
+    fs::write(&knob, "1000\n").unwrap();
+    journal.restore().unwrap();
+    assert_eq!(fs::read_to_string(&knob).unwrap(), "500\n");
+}
+
+#[test]
 fn interrupts_of_threads_that_are_switched_off_alone_are_held() {
     let core =
         |processor: u32| format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
