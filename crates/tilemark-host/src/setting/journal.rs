@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tilemark_sys::files::{read_trusted, replace_private};
 
+use super::memory_controller::limit_of_others;
 use super::{Reach, Setting};
 use crate::error::HostError;
 use crate::traces::holders;
@@ -103,7 +104,13 @@ impl Held {
     /// Writes the text found, if the value is still ours, and reads it back.
     pub fn restore(&self) -> Outcome {
         match self.now() {
-            Now::Ours => self.put_back(),
+            Now::Ours => match limit_of_others(&self.setting) {
+                Some(limit) => {
+                    let why = format!("{limit}, which needs it");
+                    self.outcome(Now::Other(self.setting.value.clone()), Some(why))
+                }
+                None => self.put_back(),
+            },
             // Our own write of another setting brought it.
             Now::Other(_) if self.setting.is_follower() => self.put_back(),
             Now::Other(value) if self.is_on_the_way(&value) => self.put_back(),
@@ -518,8 +525,9 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
 mod tests {
     use super::super::known::{self, Root};
     use super::super::reach::service;
-    use super::super::{Form, NicValue, Reach, wake_limit};
+    use super::super::{Form, NicValue, Reach, memory_controller, wake_limit};
     use super::*;
+    use crate::cgroup::Group;
     use std::cell::RefCell;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
@@ -757,6 +765,36 @@ mod tests {
             Held { setting: no_device, found: "32".into(), network: None, is_whole: false }.now(),
             Now::Gone(_)
         ));
+    }
+
+    #[test]
+    fn a_controller_by_which_another_group_is_limited_is_left() {
+        for (controller, file, limit, default) in [
+            ("cpuset", "cpuset.cpus", "0-3\n", "\n"),
+            ("cpuset", "cpuset.mems", "0\n", "\n"),
+            ("memory", "memory.high", "1073741824\n", "max\n"),
+            ("memory", "memory.low", "4096\n", "0\n"),
+        ] {
+            let host = Host::with(&[]);
+            let tree = host.folder.path();
+            for group in ["machine.slice", "tilemark.run-1"] {
+                fs::create_dir(tree.join(group)).unwrap();
+                fs::write(tree.join(group).join(file), limit).unwrap();
+            }
+            let given = tree.join("cgroup.subtree_control");
+            let held = || {
+                fs::write(&given, controller).unwrap();
+                let setting = memory_controller::given(&Group::at(tree), controller);
+                Held { setting, found: "\n".to_owned(), network: None, is_whole: false }
+            };
+            let left = held().restore();
+            assert_eq!(left.now, Now::Other(controller.to_owned()));
+            assert!(left.is_settled() && left.to_string().contains("machine.slice has"), "{left}");
+            assert_eq!(fs::read_to_string(&given).unwrap(), controller);
+            // Ours is no reason.
+            fs::write(tree.join("machine.slice").join(file), default).unwrap();
+            assert_eq!(held().restore().now, Now::AsFound);
+        }
     }
 
     /// The processors that a control group isolates, in a folder that plays the tree, held by a command that was killed in its write.

@@ -24,12 +24,52 @@ pub fn noted(tree: &Group) -> Held {
 /// The groups right below the tree that need the controller, since they give it to groups of their own: the kernel takes it from none
 /// of them (cgroup-v2.rst, "Enabling and Disabling"). Their names, sorted.
 pub fn users(setting: &Setting) -> Vec<String> {
-    let tree = setting.path.parent().unwrap_or(Path::new(""));
-    let gives = |group: &Group| group.enabled().is_ok_and(|given| given.contains(&setting.value));
-    let entries = fs::read_dir(tree).into_iter().flatten().flatten();
-    let below = entries.filter(|entry| gives(&Group::at(entry.path())));
+    let gives = |name: &String| {
+        Group::at(tree(setting).join(name)).enabled().is_ok_and(|given| given.contains(&setting.value))
+    };
+    below(tree(setting)).into_iter().filter(gives).collect()
+}
+
+/// Files of a controller that bound a group, with what is in them where they do not.
+const LIMITS: [(&str, &str, &str); 7] = [
+    ("cpuset", "cpuset.cpus", ""),
+    ("cpuset", "cpuset.mems", ""),
+    (MEMORY, "memory.max", "max"),
+    (MEMORY, "memory.high", "max"),
+    (MEMORY, "memory.low", "0"),
+    (MEMORY, "memory.min", "0"),
+    (MEMORY, "memory.swap.max", "max"),
+];
+
+/// The first limit of a group right below the tree that would be lost with the controller: `machine.slice has cpuset.cpus = 0-3`. Groups of
+/// ours have theirs for as long as they hold it.
+pub(super) fn limit_of_others(setting: &Setting) -> Option<String> {
+    if !setting.path.ends_with("cgroup.subtree_control") {
+        return None;
+    }
+    let limits = LIMITS.iter().filter(|(controller, ..)| *controller == setting.value);
+    let of_group = |name: String| {
+        limits.clone().find_map(|(_, file, default)| {
+            let text = fs::read_to_string(tree(setting).join(&name).join(file)).ok()?;
+            let value = text.trim();
+            (value != *default).then(|| format!("{name} has {file} = {value}"))
+        })
+    };
+    below(tree(setting)).into_iter().filter(|name| !name.starts_with(OURS)).find_map(of_group)
+}
+
+/// The beginning of the names of our groups.
+const OURS: &str = "tilemark";
+
+fn tree(setting: &Setting) -> &Path {
+    setting.path.parent().unwrap_or(Path::new(""))
+}
+
+/// What is in a folder, sorted.
+fn below(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
-        below.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
