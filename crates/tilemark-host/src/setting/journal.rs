@@ -907,6 +907,55 @@ mod tests {
         assert_eq!(known::resolve(&Root::real(), "service.firewalld", "stopped").unwrap().len(), 1);
     }
 
+    /// A systemd in which first requires second and fourth, second wants third and one that does not exist, and only fourth runs.
+    fn first_starts_others() -> Rc<RefCell<Vec<String>>> {
+        const NEEDS: [(&str, &str); 4] = [
+            ("first.service", "Requires=second.service fourth.service\nWants=\n"),
+            ("second.service", "Requires=\nWants=third.service absent.service\n"),
+            ("third.service", "BindsTo=first.service\n"),
+            ("fourth.service", "Wants=fifth.service\n"),
+        ];
+        let done = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&done);
+        let mut running = vec!["fourth.service".to_owned()];
+        let fake = move |arguments: &[&str]| {
+            let name = arguments.last().unwrap().to_string();
+            let Some((_, needs)) = NEEDS.iter().find(|(unit, _)| **unit == name) else {
+                return Ok("LoadState=not-found\nActiveState=inactive\n".to_owned());
+            };
+            match (arguments[0], arguments[1]) {
+                ("show", "--property=LoadState,ActiveState") => {
+                    let state = if running.contains(&name) { "active" } else { "inactive" };
+                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
+                }
+                ("show", "--property=Id") => return Ok(format!("Id={name}\n")),
+                ("show", kinds) if kinds.contains("Requires") => return Ok((*needs).to_owned()),
+                ("start", _) => running = NEEDS.iter().map(|(unit, _)| (*unit).to_owned()).collect(),
+                _ => running.retain(|unit| *unit != name),
+            }
+            log.borrow_mut().push(format!("{} {name}", arguments[0]));
+            Ok(String::new())
+        };
+        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
+        done
+    }
+
+    #[test]
+    fn services_that_start_with_another_one_are_stopped_again() {
+        let host = Host::with(&[]);
+        let done = first_starts_others();
+        let settings = known::resolve(&Root::real(), "service.first", "running").unwrap();
+        let names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+        assert_eq!(names, ["service.third", "service.second", "service.first"]);
+        host.journal().hold(&settings).unwrap();
+        assert_eq!(*done.borrow(), ["start first.service"]);
+        done.borrow_mut().clear();
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound, Now::AsFound]);
+        assert_eq!(*done.borrow(), ["stop first.service", "stop second.service", "stop third.service"]);
+        assert_eq!(service::read("fourth.service").unwrap(), service::RUNNING);
+        assert_eq!(host.journal().held().unwrap(), []);
+    }
+
     /// A systemd with two services that run, of which the second one starts only while the first one runs.
     fn second_needs_first() {
         let mut running = [true, true];

@@ -77,13 +77,16 @@ fn unit(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
         );
     }
     let mut settings = request.readable(Reach::Service { unit: unit.clone() })?;
-    if request.value == service::STOPPED && settings[0].now()? == service::RUNNING {
-        let with =
-            service::stopped_with(&unit).map_err(|error| request.absent(error.to_string(), LEAVE_OUT))?;
+    if settings[0].now()? != request.value {
+        let with = match request.value {
+            service::STOPPED => service::stopped_with(&unit),
+            // What needs another one is stopped before it.
+            _ => service::started_with(&unit).map(|units| units.into_iter().rev().collect()),
+        };
+        let with = with.map_err(|error| request.absent(error.to_string(), LEAVE_OUT))?;
         let name = |unit: &str| format!("service.{}", unit.strip_suffix(SERVICE).unwrap_or(unit));
-        let held = with
-            .into_iter()
-            .map(|unit| Setting::by(name(&unit), Reach::Dependent { unit }, service::STOPPED));
+        let held =
+            with.into_iter().map(|unit| Setting::by(name(&unit), Reach::Dependent { unit }, request.value));
         settings.splice(..0, held);
     }
     Ok(settings)

@@ -44,7 +44,8 @@ pub enum Reach {
         /// Its unit.
         unit: String,
     },
-    /// A service that runs and that systemd stops with another one. It is held only to be restored, after that one, and never set.
+    /// A service that runs and that systemd stops with another one, or that does not and starts with it. It is held only to be restored,
+    /// after that one, and never set.
     Dependent {
         /// Its unit.
         unit: String,

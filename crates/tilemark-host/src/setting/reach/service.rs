@@ -10,7 +10,7 @@ pub(in crate::setting) const RUNNING: &str = "running";
 pub(in crate::setting) const STOPPED: &str = "stopped";
 
 /// Whether the unit is active. A unit that systemd does not know is an error: it can be neither started nor stopped.
-pub(super) fn read(unit: &str) -> io::Result<String> {
+pub(in crate::setting) fn read(unit: &str) -> io::Result<String> {
     let shown = systemctl(&["show", "--property=LoadState,ActiveState", "--", unit])?;
     let value = |key: &str| shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match value("LoadState") {
@@ -44,17 +44,26 @@ pub(in crate::setting) fn write(unit: &str, text: &str) -> io::Result<()> {
 /// Units that run and that systemd stops with this one: those that require it, are bound to it or are a part of it, and those that depend on
 /// them (systemd.unit(5)).
 pub(in crate::setting) fn stopped_with(unit: &str) -> io::Result<Vec<String>> {
+    with(unit, "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo", RUNNING)
+}
+
+/// Units that do not run and that systemd starts with this one: those that it requires, wants or is bound to, and what they need.
+pub(in crate::setting) fn started_with(unit: &str) -> io::Result<Vec<String>> {
+    with(unit, "--property=Requires,Wants,BindsTo", STOPPED)
+}
+
+/// Units in this state that a unit names in these properties, and those that they name; each after the one that names it.
+fn with(unit: &str, kinds: &str, wanted: &str) -> io::Result<Vec<String>> {
     let mut found = vec![unit.to_owned()];
     let mut next = 0;
     while let Some(unit) = found.get(next) {
-        let kinds = "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo";
         let shown = systemctl(&["show", kinds, "--", unit])?;
         let others = shown
             .lines()
             .filter_map(|line| line.split_once('='))
             .flat_map(|(_, units)| units.split_whitespace());
         for other in others {
-            if !found.iter().any(|known| known == other) && read(other).is_ok_and(|state| state == RUNNING) {
+            if !found.iter().any(|known| known == other) && read(other).is_ok_and(|state| state == wanted) {
                 found.push(other.to_owned());
             }
         }
