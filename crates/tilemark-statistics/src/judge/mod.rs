@@ -27,6 +27,7 @@ mod limit;
 mod measured;
 mod more;
 mod notes;
+mod one_tile;
 mod pages;
 mod pairing;
 mod placement;

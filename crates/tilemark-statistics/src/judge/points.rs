@@ -11,13 +11,12 @@ use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, Repe
 use tilemark_units::counted;
 
 use super::gate::{GateFinding, achieved_fraction, by_guest, error_fraction, of_guest, of_load, seen};
-use super::interference::slowdown;
 use super::ladder::vcpus_per_thread;
 use super::law::Seen;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::notes::Notes;
-use super::repeat_figures::ONE_FIGURE;
+use super::one_tile::{slowdown_vs_one_tile, throughput_vs_one_tile};
 use super::survey::{Standing, Survey};
 use super::tail::{Merged, RepeatLatency};
 use super::{clients, hooks, kernel, placement, steady};
@@ -58,7 +57,7 @@ pub(crate) fn point_result(
     if own.is_none() {
         notes.missing.insert(format!("{}.throughput", notes.name), no_headline(measured, headline));
     }
-    let relative = notes.kept("throughput_vs_one_tile", vs_one_tile(measured, all, headline));
+    let relative = notes.kept("throughput_vs_one_tile", throughput_vs_one_tile(measured, all, headline));
     let pss = measured.kept.iter().filter_map(|repeat| Some(repeat.memory.as_ref()?.pss_mib_per_guest));
     let pss = mean(&pss.collect::<Vec<f64>>()).ok_or_else(|| Missing::because("guests' memory was not read"));
     let ready_s = mean(&measured.kept.iter().filter_map(|repeat| repeat.ready_s).collect::<Vec<f64>>());
@@ -243,45 +242,6 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
         }
     };
     by_guest(kept).iter().map(|(name, repeats)| of_guest(name, repeats)).collect()
-}
-
-/// The point of one tile under the same conditions.
-fn one_tile<'m, 'a>(measured: &MeasuredPoint, all: &'m [MeasuredPoint<'a>]) -> Option<&'m MeasuredPoint<'a>> {
-    all.iter().find(|other| {
-        let (point, own) = (other.point, measured.point);
-        point.tiles == 1 && point.backend == own.backend && point.side == own.side && point.vary == own.vary
-    })
-}
-
-/// How many times as long a load's requests take as with one tile; nothing where there is nothing to compare.
-fn slowdown_vs_one_tile(
-    measured: &MeasuredPoint,
-    all: &[MeasuredPoint],
-    name: &str,
-    seed: u64,
-) -> Option<Result<crate::figure::Figure, Missing>> {
-    // Roles that are measured alone and in pairs have slowdowns of their own, and an emulator's times mean nothing.
-    let is_compared = measured.counts && measured.point.tiles > 1 && measured.point.together.is_none();
-    let one = one_tile(measured, all).filter(|_| is_compared)?;
-    let planned = measured.point.loads.iter().find(|load| load.name == name)?;
-    Some(slowdown(&one.kept, &measured.kept, name, planned.demand.loop_kind(), seed))
-}
-
-fn vs_one_tile(
-    measured: &MeasuredPoint,
-    all: &[MeasuredPoint],
-    headline: Option<&str>,
-) -> Result<f64, Missing> {
-    let name = headline.ok_or_else(|| Missing::because("this scenario has no load"))?;
-    let one = one_tile(measured, all).ok_or_else(|| Missing::because("one tile was not measured"))?;
-    if measured.load(name).iter().any(|load| load.figure.is_some()) {
-        return Err(Missing::because(ONE_FIGURE));
-    }
-    let throughput = |of: &MeasuredPoint| {
-        let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
-        estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
-    };
-    Ok(throughput(measured)? / throughput(one)?)
 }
 
 /// Guests' own memory and the fall of what is available may be so far apart, as a part of the former, before it is said:

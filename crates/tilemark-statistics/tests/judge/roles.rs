@@ -3,6 +3,7 @@
 use crate::run::{Run, of_scenario, of_scenario_on};
 use tilemark_plan::{plan::Backend, scenario::LoopKind};
 use tilemark_record::result::LoadResult;
+use tilemark_record::summary::{Incident, IncidentKind};
 
 /// A web guest under a rate and a disk guest flat out.
 const TILE: &str = r#"
@@ -87,4 +88,68 @@ fn repeats_without_a_common_block_are_paired_and_two_pairs_have_no_interval() {
         "{:?}",
         judged.missing
     );
+}
+
+/// Why the pages of four tiles are not compared with those of one.
+fn why_not_compared(run: &Run) -> Option<String> {
+    let pages = loads(run, 4).into_iter().find(|load| load.name == "pages").unwrap();
+    let reason = run.judged().missing.get("points.1.loads.pages.slowdown_vs_one_tile").cloned();
+    assert_eq!(pages.slowdown_vs_one_tile.is_none(), reason.is_some());
+    reason
+}
+
+#[test]
+fn times_of_requests_that_fail_are_not_compared_with_one_tile() {
+    let fails = |run: Run, tiles| {
+        run.at(tiles, |repeat| {
+            let load = repeat.loads.iter_mut().find(|load| load.name == "pages").unwrap();
+            load.failed = load.completed * 3 / 10;
+            load.completed -= load.failed;
+        })
+    };
+    let run = || planted(of_scenario(TILE, &[1, 4]));
+    assert_eq!(why_not_compared(&run()), None);
+    let failed = "pages failed 30 % of its requests [30, 30]";
+    assert_eq!(why_not_compared(&fails(run(), 4)).unwrap(), format!("{failed}: times are not compared"));
+    let alone = why_not_compared(&fails(run(), 1)).unwrap();
+    assert_eq!(alone, format!("{failed}, with one tile: times are not compared"));
+}
+
+#[test]
+fn times_beside_a_guest_that_ended_or_memory_that_ran_out_are_not_compared_with_one_tile() {
+    let run = || planted(of_scenario(TILE, &[1, 4]));
+    let ended = run().first(1, 1, |repeat| {
+        repeat.incidents.push(Incident {
+            kind: IncidentKind::GuestEnded,
+            guest: Some("tile-001-web".to_owned()),
+            what: "QEMU ended".to_owned(),
+        });
+    });
+    let reason = why_not_compared(&ended).unwrap();
+    assert!(
+        reason.ends_with("QEMU ended (1 of 5 repeats), with one tile: times are not compared"),
+        "{reason}"
+    );
+    let killed = run().first(2, 4, |repeat| repeat.host.oom_kills = Some(1));
+    let reason = why_not_compared(&killed).unwrap();
+    assert!(reason.ends_with("memory ran out (2 of 5 repeats): times are not compared"), "{reason}");
+    // A guest of another load says nothing about the pages' own time.
+    let other = run().first(1, 4, |repeat| {
+        repeat.incidents.push(Incident {
+            kind: IncidentKind::GuestEnded,
+            guest: Some("tile-002-files".to_owned()),
+            what: "QEMU ended".to_owned(),
+        });
+    });
+    assert_eq!(why_not_compared(&other), None);
+}
+
+#[test]
+fn demand_that_many_tiles_do_not_serve_is_what_a_slowdown_shows() {
+    let run = planted(of_scenario(TILE, &[1, 4])).at(4, |repeat| {
+        for load in repeat.loads.iter_mut().filter(|load| load.loop_kind == LoopKind::Open) {
+            load.completed = load.completed * 6 / 10;
+        }
+    });
+    assert_eq!(why_not_compared(&run), None);
 }
