@@ -1,5 +1,6 @@
 //! What a step has against one tile under the same conditions: its throughput, and how much longer its requests take.
 
+use tilemark_plan::plan::{Demand, Point};
 use tilemark_record::result::{Break, GateMeasure};
 
 use super::failures::breaks_of;
@@ -40,6 +41,7 @@ pub(crate) fn throughput_vs_one_tile(
     if measured.load(name).iter().any(|load| load.figure.is_some()) {
         return Err(Missing::because(ONE_FIGURE));
     }
+    same_demand(measured.point, name)?;
     let throughput = |of: &MeasuredPoint| {
         let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
@@ -58,12 +60,22 @@ fn one_tile<'m, 'a>(measured: &MeasuredPoint, all: &'m [MeasuredPoint<'a>]) -> O
 /// Whether times at a step and with one tile are of the same requests. Those that fail may end early or late: a mean over them is the time of
 /// nothing. Demand that was not served is what a slowdown shows.
 fn comparable(measured: &MeasuredPoint, one: &MeasuredPoint, name: &str) -> Result<(), Missing> {
+    same_demand(measured.point, name)?;
     if let Some(broke) = failed(one, name) {
         let what = sentence::what_broke(&broke);
         return Err(Missing::because(format!("{what}, with one tile: times are not compared")));
     }
     if let Some(broke) = failed(measured, name) {
         return Err(Missing::because(format!("{}: times are not compared", sentence::what_broke(&broke))));
+    }
+    Ok(())
+}
+
+/// Whether a load asks as much of a guest as with one tile. A surge needs tiles beside it, so that one tile has none.
+fn same_demand(point: &Point, name: &str) -> Result<(), Missing> {
+    let mut loads = point.loads.iter().filter(|load| load.name == name);
+    if loads.any(|load| matches!(load.demand, Demand::Open { surge: Some(_), .. })) {
+        return Err(Missing::because("one tile asked more for a while, and one tile alone did not"));
     }
     Ok(())
 }
