@@ -893,11 +893,27 @@ pub struct SurgeResult {
     pub certain: Option<bool>,
 }
 
+/// The errors while a surge lasted are at least so many times those before it where they are called what others felt of it.
+const ERRORS_OF_SURGE: f64 = 2.0;
+
 impl SurgeResult {
-    /// Whether the errors passed the gate while it lasted and not before: then times are not compared.
+    /// Whether others failed by it: their errors passed the gate while it lasted and were clearly more than before, or nothing of theirs was
+    /// answered meanwhile.
     pub fn fails(&self, errors_max: f64) -> bool {
-        let during = self.during.errors.is_some_and(|errors| errors > errors_max);
-        during && self.before.errors.unwrap_or(0.0) <= errors_max
+        let during = self.during.errors.unwrap_or(0.0);
+        let more = during >= ERRORS_OF_SURGE * self.before.errors.unwrap_or(0.0);
+        (during > errors_max && more) || self.is_unanswered()
+    }
+
+    /// Whether nothing was answered while it lasted, and something was before it. A closed loop has no errors then: it waits.
+    pub fn is_unanswered(&self) -> bool {
+        self.before.throughput.is_some_and(|rate| rate > 0.0) && self.during.throughput == Some(0.0)
+    }
+
+    /// Whether the times of a part, while it lasted or after it, are compared with those before: not where the errors of one of the two passed
+    /// the gate. A request that fails may end early or late.
+    pub fn compares_times(&self, part: &SurgeTime, errors_max: f64) -> bool {
+        [&self.before, part].iter().all(|time| time.errors.is_none_or(|errors| errors <= errors_max))
     }
 
     /// Whether the slowdown is certain, by the rule of the record's time: in older records, whether its whole interval is above 1.

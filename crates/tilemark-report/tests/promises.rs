@@ -111,6 +111,32 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
     assert!(text.contains("requests failed: their times are not compared"), "{text}");
 }
 
+#[test]
+fn others_that_failed_before_a_surge_or_were_answered_nothing_have_their_own_words() {
+    let style = Style { colour: Colour::Plain, width: 400 };
+    let with = |change: fn(&mut SurgeResult)| {
+        let mut report = with_surge(fixture::trusted(), |_| 1.83);
+        for point in &mut report.result.points {
+            change(point.loads[0].surge.as_mut().expect("it was planted"));
+        }
+        terminal(&report, style).replace('\u{202f}', " ")
+    };
+    let few = with(|surge| (surge.before.errors, surge.during.errors) = (Some(0.002), Some(0.6)));
+    let wanted = "60.0 % of the requests of web-steady in other tiles failed meanwhile, 0.200 % before.";
+    assert!(few.contains(wanted), "{few}");
+    let both = with(|surge| (surge.before.errors, surge.during.errors) = (Some(0.05), Some(0.05)));
+    assert!(both.contains("KVM guests: no other tile is known to have felt it."), "{both}");
+    assert!(both.contains("requests failed: their times are not compared"), "{both}");
+    let row = words_of_row(&both, "during");
+    assert!(row.contains('\u{2013}') && !row.contains("1.83"), "{row}");
+    let unanswered = with(|surge| {
+        surge.during = SurgeTime { throughput: Some(0.0), ..SurgeTime::default() };
+        surge.slowdown_during = None;
+    });
+    let wanted = "KVM guests: web-steady in other tiles was answered nothing meanwhile.";
+    assert!(unanswered.contains(wanted), "{unanswered}");
+}
+
 /// What guests of other tiles felt of a surge that made them so many times slower.
 fn felt(slowdown: f64) -> SurgeResult {
     let time = |mean: f64, errors: f64| SurgeTime {

@@ -53,7 +53,10 @@ fn of_step(view: &View, group: &Group, point: &PointResult) -> Option<[Part; 2]>
     let rows =
         point.loads.iter().filter_map(|load| Some(Row::of(view, point, &*load.name, lines(load, gate)?)));
     let rows = rows.collect();
-    let notes = match point.loads.iter().any(|load| failing(load, gate).is_some()) {
+    let is_left_out = |surge: &SurgeResult| {
+        [surge.during, surge.after].iter().any(|part| !surge.compares_times(part, gate))
+    };
+    let notes = match point.loads.iter().filter_map(|load| load.surge.as_ref()).any(is_left_out) {
         true => vec!["requests failed: their times are not compared".to_owned()],
         false => Vec::new(),
     };
@@ -80,15 +83,12 @@ fn place(view: &View, group: &Group, point: &PointResult) -> String {
 
 /// The load whose requests failed most, and the one that was certainly slowed most.
 fn felt(point: &PointResult, gate: f64) -> String {
-    let failing = point.loads.iter().filter_map(|load| Some((load, failing(load, gate)?)));
-    let failed =
-        failing.max_by(|one, other| one.1.during.total_cmp(&other.1.during)).map(|(load, errors)| {
-            let [before, during] = [errors.before, errors.during].map(super::percent_or_none);
-            format!(
-                "{during} of the requests of {} in other tiles failed meanwhile, {before} before",
-                load.name
-            )
-        });
+    let failing = point.loads.iter().filter_map(|load| Some((load, load.surge?)));
+    let failing = failing.filter(|(_, surge)| surge.fails(gate));
+    // Of a load that was answered nothing, nothing is left to fail.
+    let part = |surge: &SurgeResult| surge.during.errors.unwrap_or(1.0);
+    let failed = failing.max_by(|(_, one), (_, other)| part(one).total_cmp(&part(other)));
+    let failed = failed.map(|(load, surge)| how_it_failed(load, &surge));
     let slowed = slowed_most(point, gate);
     match (failed, slowed) {
         (None, None) => "no other tile is known to have felt it".to_owned(),
@@ -97,11 +97,20 @@ fn felt(point: &PointResult, gate: f64) -> String {
     }
 }
 
+fn how_it_failed(load: &LoadResult, surge: &SurgeResult) -> String {
+    let name = &load.name;
+    let Some(during) = surge.during.errors else {
+        return format!("{name} in other tiles was answered nothing meanwhile");
+    };
+    let [before, during] = [surge.before.errors.unwrap_or(0.0), during].map(super::percent_or_none);
+    format!("{during} of the requests of {name} in other tiles failed meanwhile, {before} before")
+}
+
 fn slowed_most(point: &PointResult, gate: f64) -> Option<String> {
-    let serves = point.loads.iter().filter(|load| failing(load, gate).is_none());
-    let certain = serves.filter_map(|load| {
+    let certain = point.loads.iter().filter_map(|load| {
         let surge = load.surge.filter(SurgeResult::is_certain)?;
-        Some((load, surge.slowdown_during?))
+        let figure = surge.slowdown_during.filter(|_| surge.compares_times(&surge.during, gate))?;
+        Some((load, figure))
     });
     let (load, figure) = certain.max_by(|one, other| one.1.value.total_cmp(&other.1.value))?;
     let interval = super::rows::interval(&figure).map(|interval| format!(" {interval}")).unwrap_or_default();
@@ -110,19 +119,6 @@ fn slowed_most(point: &PointResult, gate: f64) -> Option<String> {
         load.name,
         three(figure.value)
     ))
-}
-
-/// The part of the requests that failed before a surge and while it lasted.
-struct Errors {
-    before: f64,
-    during: f64,
-}
-
-/// The errors of a load in other tiles, where they passed the gate while the surge lasted and not before.
-fn failing(load: &LoadResult, gate: f64) -> Option<Errors> {
-    let surge = load.surge?;
-    let errors = Errors { before: surge.before.errors.unwrap_or(0.0), during: surge.during.errors? };
-    surge.fails(gate).then_some(errors)
 }
 
 fn lines(load: &LoadResult, gate: f64) -> Option<Vec<Vec<Cell>>> {
@@ -138,13 +134,13 @@ fn lines(load: &LoadResult, gate: f64) -> Option<Vec<Vec<Cell>>> {
         ]
     };
     let cell = |figure: Figure| Cell::from(three(figure.value)).beside(super::rows::interval(&figure));
-    let during = match failing(load, gate) {
-        Some(_) => Some(Cell { note: Some(1), ..Cell::figure(None) }),
-        None => surge.slowdown_during.map(cell),
+    let slowdown = |part: SurgeTime, figure: Option<Figure>| match surge.compares_times(&part, gate) {
+        true => figure.map(cell),
+        false => Some(Cell { note: Some(1), ..Cell::figure(None) }),
     };
     Some(vec![
         line("before", surge.before, Some(three(1.0).into())),
-        line("during", surge.during, during),
-        line("after", surge.after, surge.slowdown_after.map(cell)),
+        line("during", surge.during, slowdown(surge.during, surge.slowdown_during)),
+        line("after", surge.after, slowdown(surge.after, surge.slowdown_after)),
     ])
 }

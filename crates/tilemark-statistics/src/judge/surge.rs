@@ -41,7 +41,8 @@ pub(crate) fn decide(measured: &[MeasuredPoint], points: &mut [PointResult]) {
         let errors_max = measured.point.gate.errors.get();
         for load in &mut point.loads {
             let kept = measured.load(&load.name);
-            let Some(surge) = load.surge.as_mut().filter(|surge| !surge.fails(errors_max)) else { continue };
+            let is_compared = |surge: &&mut SurgeResult| surge.compares_times(&surge.during, errors_max);
+            let Some(surge) = load.surge.as_mut().filter(is_compared) else { continue };
             let Some(low) = surge.slowdown_during.and_then(|figure| figure.low) else { continue };
             tested.push((surge, low, p_alone(&kept)));
         }

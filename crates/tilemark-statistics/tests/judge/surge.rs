@@ -145,3 +145,54 @@ fn in_a_closed_loop_the_slowdown_is_of_throughput_and_a_time_without_answers_has
     let missing = run.judged().missing;
     assert!(missing.contains_key("points.1.loads.bursts.surge.slowdown_after"), "{missing:?}");
 }
+
+/// The gate of the plan.
+fn errors_max(run: &Run) -> f64 {
+    run.plan.points[0].gate.errors.get()
+}
+
+/// So many of 600 requests failed in each second before the surge and while it lasted.
+fn failing(before: u64, during: u64) -> Run {
+    planted(2.0).at(4, |repeat| {
+        for load in &mut repeat.loads {
+            let surge = load.surge.as_mut().unwrap();
+            for (part, failed) in [(&mut surge.before, before), (&mut surge.during, during)] {
+                part.completed = (600 - failed) * u64::from(part.seconds);
+                part.errors = failed * u64::from(part.seconds);
+            }
+        }
+    })
+}
+
+#[test]
+fn errors_that_a_surge_makes_many_times_as_many_are_felt_also_where_a_few_were_before_it() {
+    let few = failing(1, 360);
+    let surge = found(&few, 4).unwrap();
+    assert!(surge.before.errors.unwrap() > errors_max(&few), "{surge:?}");
+    assert!(surge.fails(errors_max(&few)), "{surge:?}");
+    assert_eq!((surge.p, surge.certain), (None, Some(false)));
+}
+
+#[test]
+fn errors_that_were_there_before_a_surge_are_not_felt_of_it_and_their_times_are_not_compared() {
+    let both = failing(30, 30);
+    let surge = found(&both, 4).unwrap();
+    assert!(!surge.fails(errors_max(&both)), "{surge:?}");
+    assert!(!surge.compares_times(&surge.during, errors_max(&both)), "{surge:?}");
+    assert_eq!((surge.p, surge.certain), (None, Some(false)));
+}
+
+#[test]
+fn a_closed_loop_that_is_answered_nothing_while_a_surge_lasts_has_felt_it() {
+    let run = planted(1.0).at(4, |repeat| {
+        for load in &mut repeat.loads {
+            load.loop_kind = LoopKind::Closed;
+            let during = &mut load.surge.as_mut().unwrap().during;
+            (during.offered, during.completed, during.mean_ms, during.p99_ms) = (0, 0, None, None);
+        }
+    });
+    let surge = found(&run, 4).unwrap();
+    assert_eq!((surge.during.errors, surge.slowdown_during), (None, None));
+    assert!(surge.fails(errors_max(&run)), "{surge:?}");
+    assert!(!found(&planted(1.0), 4).unwrap().fails(errors_max(&run)));
+}
