@@ -310,6 +310,13 @@ impl LoadFigures {
         }
         self.completed_in_time.unwrap_or(self.completed) as f64 / self.seconds
     }
+
+    /// Whether a guest's load ended with its guest, before it reported what it did: that nothing was asked of the guest is then not known.
+    /// Never of older records, which do not show it.
+    pub fn has_lost(&self, guest: &GuestFigures) -> bool {
+        let has_totals = |in_time: Option<u64>| in_time.is_some();
+        has_totals(self.completed_in_time) && guest.offered == 0 && !has_totals(guest.completed_in_time)
+    }
 }
 
 impl LoadFigures {

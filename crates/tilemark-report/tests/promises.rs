@@ -343,7 +343,28 @@ fn the_chart_of_fairness_compares_what_its_table_compares() {
     };
     assert_eq!(data(&report)["details"][1]["by_demand"], false, "the repeats have no figures of guests");
     let at = report.result.points.iter().find(|point| point.tiles == 2).expect("2 are tried").clone();
-    let guest = |name: &str, offered, completed| GuestFigures {
+    for repeat in report.repeats.iter_mut().filter(|repeat| repeat.point == at.index) {
+        let load = repeat.loads.iter_mut().find(|load| load.name == "web-steady").expect("it is loaded");
+        load.guests = vec![asked("tile-001-web", 4_100, 4_100), asked("tile-002-web", 3_900, 3_900)];
+    }
+    let shares = |report: &Report| -> Vec<f64> {
+        let detail = &data(report)["details"][at.index];
+        assert_eq!(detail["by_demand"], true);
+        let guests = detail["guests"].as_array().expect("guests").iter();
+        guests.filter_map(|one| one["of_mean"].as_f64()).collect()
+    };
+    assert_eq!(shares(&report), [1.0, 1.0], "each got all of its demand");
+    for repeat in report.repeats.iter_mut().filter(|repeat| repeat.point == at.index) {
+        let load = repeat.loads.iter_mut().find(|load| load.name == "web-steady").expect("it is loaded");
+        load.completed_in_time = Some(load.completed);
+        load.guests.push(asked("tile-003-web", 0, 0));
+    }
+    assert_eq!(shares(&report), [1.5, 1.5, 0.0], "the load of one ended with it");
+}
+
+/// What a guest of tile 1 was asked, and what it answered.
+fn asked(name: &str, offered: u64, completed: u64) -> GuestFigures {
+    GuestFigures {
         name: name.to_owned(),
         tile: 1,
         offered,
@@ -353,20 +374,32 @@ fn the_chart_of_fairness_compares_what_its_table_compares() {
         latency_ms: LatencyMs::default(),
         latency_histogram: None,
         worst_second: None,
-    };
-    for repeat in report.repeats.iter_mut().filter(|repeat| repeat.point == at.index) {
-        let load = repeat.loads.iter_mut().find(|load| load.name == "web-steady").expect("it is loaded");
-        load.guests = vec![guest("tile-001-web", 4_100, 4_100), guest("tile-002-web", 3_900, 3_900)];
     }
-    let detail = &data(&report)["details"][at.index];
-    assert_eq!(detail["by_demand"], true);
-    let shares: Vec<f64> = detail["guests"]
-        .as_array()
-        .expect("guests")
-        .iter()
-        .filter_map(|one| one["of_mean"].as_f64())
-        .collect();
-    assert_eq!(shares, [1.0, 1.0], "each got all of its demand");
+}
+
+#[test]
+fn a_guest_whose_load_ended_with_it_is_named_as_served_nothing() {
+    let mut report = fixture::consolidation();
+    let holds = report.result.answer.holds.expect("some count holds");
+    let at = report.result.points.iter_mut().find(|point| point.tiles == holds).expect("it was measured");
+    let (point, load) = (at.index, &mut at.loads[0]);
+    assert_eq!(load.loop_kind, LoopKind::Open);
+    let (name, died) = (load.name.clone(), &mut load.guests[3]);
+    (died.throughput, died.latency_ms) = (0.0, LatencyMs::default());
+    let died = died.name.clone();
+    let worst = |report: &Report| {
+        let text = terminal(report, Style { colour: Colour::Plain, width: 400 });
+        let (_, worst) = text.split_once("The 10 slowest of 174 guests").expect("ten are named");
+        worst.split_once("Some guest is always").expect("the sentence ends").0.to_owned()
+    };
+    // Of an older record it is not known whether something was asked of it.
+    assert!(!worst(&report).contains(&died), "{}", worst(&report));
+    for repeat in report.repeats.iter_mut().filter(|repeat| repeat.point == point) {
+        let own = repeat.loads.iter_mut().find(|own| own.name == name).expect("it is loaded");
+        own.completed_in_time = Some(own.completed);
+        own.guests.push(asked(&died, 0, 0));
+    }
+    assert!(worst(&report).contains(&format!(": {died} was served nothing, ")), "{}", worst(&report));
 }
 
 #[test]

@@ -52,17 +52,30 @@ pub struct Demanded {
     pub offered: u64,
     /// Requests answered rightly.
     pub completed: u64,
+    /// The repeats that the counts are of.
+    pub repeats: u32,
+    /// Those of them in which its load ended with its guest and reported nothing: it got nothing of what was to be asked.
+    pub lost: u32,
+}
+
+impl Demanded {
+    /// The part of its demand that it got. What was to be asked in a repeat that was lost is not known: each repeat weighs as much.
+    fn share(&self) -> f64 {
+        let part = self.completed as f64 / self.offered.max(1) as f64;
+        part * f64::from(self.repeats.saturating_sub(self.lost)) / f64::from(self.repeats.max(1))
+    }
 }
 
 /// How evenly guests were served: by the part of its own demand that each got in an open loop, where random arrivals ask
 /// more of one than of another, and by its answers in a closed one. Parts are of the guests' mean.
 pub fn fairness_by_demand(guests: &[Demanded], loop_kind: LoopKind) -> Result<result::Fairness, Missing> {
     let amount = |guest: &Demanded| match loop_kind {
-        LoopKind::Open => guest.completed as f64 / guest.offered as f64,
+        LoopKind::Open => guest.share(),
         LoopKind::Closed => guest.completed as f64,
     };
-    // A guest that nothing was asked of is not starved.
-    let asked = guests.iter().filter(|guest| loop_kind == LoopKind::Closed || guest.offered > 0);
+    // A guest that nothing was asked of is not starved. One that died is.
+    let is_asked = |guest: &&Demanded| loop_kind == LoopKind::Closed || guest.offered > 0 || guest.lost > 0;
+    let asked = guests.iter().filter(is_asked);
     let served: Vec<Served> =
         asked.map(|guest| Served { guest: guest.guest.clone(), amount: amount(guest) }).collect();
     if served.len() == 1 {
@@ -84,7 +97,7 @@ mod tests {
 
     #[test]
     fn in_an_open_loop_a_guest_is_held_against_what_was_asked_of_it() {
-        let guest = |name: &str, offered, completed| Demanded { guest: name.to_owned(), offered, completed };
+        let guest = demanded;
         let all_served = [guest("a", 4_100, 4_100), guest("b", 3_900, 3_900), guest("c", 0, 0)];
         let found = fairness_by_demand(&all_served, LoopKind::Open).unwrap();
         assert_eq!((found.jain, found.least_served.of_mean), (1.0, 1.0));
@@ -93,6 +106,25 @@ mod tests {
         assert_eq!((found.least_served.guest.as_str(), found.jain), ("b", 0.9));
         assert_eq!(fairness_by_demand(&starved, LoopKind::Closed).unwrap().jain, 1.0);
         assert!(fairness_by_demand(&starved[..1], LoopKind::Open).is_err());
+    }
+
+    /// A guest whose load reported in its one repeat.
+    fn demanded(name: &str, offered: u64, completed: u64) -> Demanded {
+        Demanded { guest: name.to_owned(), offered, completed, repeats: 1, lost: 0 }
+    }
+
+    #[test]
+    fn a_guest_whose_load_died_with_it_was_served_nothing_in_that_repeat() {
+        let served = |name: &str| demanded(name, 4_000, 4_000);
+        let died = Demanded { lost: 1, ..demanded("d", 0, 0) };
+        let guests = [served("a"), served("b"), served("c"), died];
+        let found = fairness_by_demand(&guests, LoopKind::Open).unwrap();
+        assert_eq!((found.jain, found.least_served.guest.as_str()), (0.75, "d"));
+        assert_eq!(found.least_served.of_mean, 0.0);
+        // In one of four repeats.
+        let once = [served("a"), Demanded { repeats: 4, lost: 1, ..served("b") }];
+        let found = fairness_by_demand(&once, LoopKind::Open).unwrap();
+        assert!((found.least_served.of_mean - 0.75 / 0.875).abs() < 1e-12, "{found:?}");
     }
 
     fn guests(amounts: &[f64]) -> Vec<Served> {

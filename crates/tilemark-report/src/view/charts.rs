@@ -510,6 +510,24 @@ fn unit_of_bands(view: &View, point: &PointResult) -> String {
     }
 }
 
+/// What a guest was asked and what it answered, over repeats.
+#[derive(Default)]
+struct Asked {
+    offered: u64,
+    completed: u64,
+    repeats: f64,
+    /// Repeats in which its load ended with it and reported nothing.
+    lost: f64,
+}
+
+impl Asked {
+    /// The part of its demand that it got, where each repeat weighs as much. A guest that nothing was asked of is not starved; one that died is.
+    fn share(&self) -> Option<f64> {
+        let part = self.completed as f64 / self.offered.max(1) as f64;
+        (self.offered > 0 || self.lost > 0.0).then(|| part * (1.0 - self.lost / self.repeats))
+    }
+}
+
 /// The part of its demand that each guest got over the kept repeats of an open loop, where random arrivals ask more of one than of another.
 /// `None` in a closed loop, and where the repeats have no figures of guests.
 fn shares_of_demand<'a>(
@@ -518,19 +536,17 @@ fn shares_of_demand<'a>(
     load: &LoadResult,
 ) -> Option<Vec<(&'a str, f64)>> {
     let repeats = view.kept_repeats(point).filter(|_| load.loop_kind == LoopKind::Open);
-    let mut counts: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
-    for guest in repeats
-        .flat_map(|repeat| &repeat.loads)
-        .filter(|own| own.name == load.name)
-        .flat_map(|own| &own.guests)
-    {
-        let [completed, offered] = counts.entry(&guest.name).or_default();
-        *completed = completed.saturating_add(guest.completed);
-        *offered = offered.saturating_add(guest.offered);
+    let mut counts: BTreeMap<&str, Asked> = BTreeMap::new();
+    for own in repeats.flat_map(|repeat| &repeat.loads).filter(|own| own.name == load.name) {
+        for guest in &own.guests {
+            let asked = counts.entry(&guest.name).or_default();
+            asked.completed = asked.completed.saturating_add(guest.completed);
+            asked.offered = asked.offered.saturating_add(guest.offered);
+            asked.repeats += 1.0;
+            asked.lost += f64::from(u8::from(own.has_lost(guest)));
+        }
     }
-    // A guest that nothing was asked of is not starved.
-    let asked = counts.into_iter().filter(|(_, [_, offered])| *offered > 0);
-    let shares = asked.map(|(name, [completed, offered])| (name, completed as f64 / offered as f64));
+    let shares = counts.into_iter().filter_map(|(name, asked)| Some((name, asked.share()?)));
     Some(shares.collect()).filter(|shares: &Vec<_>| !shares.is_empty())
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Cell, Outcome, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::{counted, percent, three};
+use std::collections::BTreeSet;
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Fairness, GuestResult, LoadResult, PointResult, Served};
 
@@ -35,7 +36,7 @@ pub(crate) fn roles(view: &View) -> Option<Section> {
         Part::Text(format!("{} {} {ABOUT}", which(view, point), of_mean_words(point))),
         Part::Table(Table { notes, ..Table::new(columns, rows) }),
     ];
-    parts.extend(worst(point).map(Part::Text));
+    parts.extend(worst(view, point).map(Part::Text));
     Some(Section { id: "roles", title: "Who suffers", parts, charts: Vec::new(), is_answer: false })
 }
 
@@ -145,12 +146,13 @@ fn served(load: &LoadResult, served: &Served) -> Cell {
 
 /// The guests whose requests take longest, each over the median of its role. Nothing where there are so few guests that the table names
 /// what there is to name.
-fn worst(point: &PointResult) -> Option<String> {
+fn worst<'a>(view: &View<'a>, point: &'a PointResult) -> Option<String> {
     let guests: usize = point.loads.iter().map(|load| load.guests.len()).sum();
     if guests < GUESTS_MIN {
         return None;
     }
-    let mut slow: Vec<(&str, f64)> = point.loads.iter().flat_map(over_median).collect();
+    let mut slow: Vec<(&str, f64)> =
+        point.loads.iter().flat_map(|load| over_median(load, &died(view, point, load))).collect();
     slow.sort_by(|one, other| other.1.total_cmp(&one.1));
     slow.truncate(WORST_SHOWN.min(guests / GUESTS_FOR_EACH));
     if slow.is_empty() {
@@ -170,9 +172,10 @@ fn worst(point: &PointResult) -> Option<String> {
 }
 
 /// Every guest's time of a request over the median of all guests of the load: its mean latency in an open loop, the inverse of its
-/// throughput in a closed one.
-fn over_median(load: &LoadResult) -> Vec<(&str, f64)> {
+/// throughput in a closed one. One that died in every repeat takes for ever.
+fn over_median<'a>(load: &'a LoadResult, died: &BTreeSet<&str>) -> Vec<(&'a str, f64)> {
     let time = |guest: &GuestResult| match load.loop_kind {
+        _ if died.contains(&*guest.name) => Some(f64::INFINITY),
         LoopKind::Open => guest.latency_ms.mean,
         LoopKind::Closed => Some(1.0 / guest.throughput),
     };
@@ -183,6 +186,23 @@ fn over_median(load: &LoadResult) -> Vec<(&str, f64)> {
         count if count % 2 == 1 => times[count / 2],
         count => f64::midpoint(times[count / 2 - 1], times[count / 2]),
     };
-    let over = load.guests.iter().filter_map(|guest| Some((guest.name.as_str(), time(guest)? / median)));
+    let over = |time: f64| if time.is_infinite() { time } else { time / median };
+    let over = load.guests.iter().filter_map(|guest| Some((guest.name.as_str(), over(time(guest)?))));
     over.filter(|(_, over)| !over.is_nan()).collect()
+}
+
+/// The guests of a load of which no kept repeat has figures, because their loads ended with them.
+fn died<'a>(view: &View<'a>, point: &'a PointResult, load: &LoadResult) -> BTreeSet<&'a str> {
+    let (mut died, mut reported) = (BTreeSet::new(), BTreeSet::new());
+    let repeats = view.kept_repeats(point).flat_map(|repeat| &repeat.loads);
+    for own in repeats.filter(|own| own.name == load.name) {
+        for guest in &own.guests {
+            if own.has_lost(guest) {
+                died.insert(&*guest.name)
+            } else {
+                reported.insert(&*guest.name)
+            };
+        }
+    }
+    &died - &reported
 }

@@ -478,6 +478,9 @@ fn fairness_of(guests: &[GuestFigures], loop_kind: LoopKind) -> Option<Fairness>
         guest: guest.name.clone(),
         offered: guest.offered,
         completed: guest.completed,
+        repeats: 1,
+        // Without totals its load ended with it.
+        lost: u32::from(guest.completed_in_time.is_none()),
     };
     fairness_by_demand(&guests.iter().map(demanded).collect::<Vec<_>>(), loop_kind).ok()
 }

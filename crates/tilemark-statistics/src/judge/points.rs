@@ -213,12 +213,18 @@ fn fairness_of(kept: &[&LoadFigures]) -> Result<Fairness, Missing> {
     let sum = |repeats: &[&GuestFigures], of: fn(&GuestFigures) -> u64| {
         repeats.iter().map(|guest| of(guest)).sum::<u64>()
     };
+    let count = |repeats: usize| u32::try_from(repeats).unwrap_or(u32::MAX);
+    let is_lost = |load: &LoadFigures, name: &str| {
+        load.guests.iter().any(|guest| guest.name == name && load.has_lost(guest))
+    };
     let guests: Vec<Demanded> = by_guest(kept)
         .iter()
         .map(|(name, repeats)| Demanded {
             guest: (*name).to_owned(),
             offered: sum(repeats, |guest| guest.offered),
             completed: sum(repeats, |guest| guest.completed),
+            repeats: count(repeats.len()),
+            lost: count(kept.iter().filter(|load| is_lost(load, name)).count()),
         })
         .collect();
     fairness_by_demand(&guests, kept.first().map_or(LoopKind::Closed, |load| load.loop_kind))

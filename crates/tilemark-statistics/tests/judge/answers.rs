@@ -549,6 +549,20 @@ fn one_starved_guest_of_a_load_is_named() {
 }
 
 #[test]
+fn a_guest_whose_load_ended_with_it_is_the_least_served() {
+    let judged = ladder(&[Kvm], &[4]).at(4, |repeat| {
+        let at = load(repeat, "steady");
+        let load = &mut repeat.loads[at];
+        load.completed_in_time = Some(load.completed);
+        load.guests.iter_mut().for_each(|guest| guest.completed_in_time = Some(guest.completed));
+        let died = &mut load.guests[2];
+        (died.offered, died.completed, died.completed_in_time) = (0, 0, None);
+    });
+    let fairness = judged.judged().points[0].fairness.clone().unwrap();
+    assert_eq!((fairness.jain, fairness.least_served.guest.as_str()), (0.75, "tile-003-web"));
+}
+
+#[test]
 fn throughput_is_compared_with_one_tile_where_that_was_measured() {
     let points = ladder(&[Kvm], &[1, 4]).judged().points;
     assert!((points[1].throughput_vs_one_tile.unwrap() - 4.0).abs() < 1e-9);
