@@ -17,6 +17,7 @@ use tilemark_plan::{
     plan::Demand,
     workload::{SysbenchParameters, Work},
 };
+use tilemark_units::counted;
 
 /// The engine of `sysbench`.
 pub(crate) fn run_job(
@@ -111,7 +112,7 @@ impl Tool for Sysbench<'_> {
 
     fn last(self, text: String) -> Result<Last, WorkloadError> {
         let report = Report::parse(&text, self.times)?;
-        let error = (report.errors > 0).then(|| format!("{} errors of the database", report.errors));
+        let error = report.repeated();
         let (counts, length_s) = (report.counts(), self.times.length as f64);
         Ok(Last { seconds: report.seconds(), counts, length_s, error, output: text })
     }
@@ -122,7 +123,9 @@ struct Report {
     /// Transactions in each second.
     by_second: Vec<f64>,
     transactions: u64,
-    errors: u64,
+    /// Attempts that the database refused, for a deadlock most of all. sysbench repeats a transaction until it succeeds and counts it then, so
+    /// none of them is a request that failed: its latency is that of all its attempts.
+    refused: u64,
     /// Transactions of a rate that came due and were not begun, beyond those that already waited when the measurement began.
     queued: u64,
     latency: Histogram<u64>,
@@ -167,19 +170,23 @@ impl Report {
             // It goes on counting while its last transactions end: what they are is in its total.
             by_second: by_second.take(times.length as usize).collect(),
             transactions: number("transactions:").ok_or(missing("number of transactions"))? as u64,
-            errors: number("ignored errors:").ok_or(missing("number of errors"))? as u64,
+            refused: number("ignored errors:").ok_or(missing("number of errors"))? as u64,
             queued,
             latency,
         })
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            offered: self.transactions + self.errors + self.queued,
-            completed: self.transactions,
-            failed: self.errors,
-            ..Counts::default()
-        }
+        Counts { offered: self.transactions + self.queued, completed: self.transactions, ..Counts::default() }
+    }
+
+    /// How many attempts were repeated, in words.
+    fn repeated(&self) -> Option<String> {
+        let times = counted(self.refused, "time");
+        let refused = || {
+            format!("the database refused an attempt {times}, such as for a deadlock; sysbench repeated it")
+        };
+        (self.refused > 0).then(refused)
     }
 
     /// The seconds; what rounding and the start left over belongs to the last one, which has the latencies too.
@@ -252,20 +259,33 @@ General statistics:
             .replace("[ 4s ] thds", "[ 3s ] queue length: 40, concurrency: 4\n[ 4s ] thds")
             .replace("\nSQL statistics", "\n[ 5s ] queue length: 240, concurrency: 4\nSQL statistics");
         let counts = |said: &str| Report::parse(said, Times { warmup: 3, length: 2 }).unwrap().counts();
-        assert_eq!((counts(SAID).offered, counts(&said).offered), (224, 424));
-        assert_eq!((counts(&said).completed, counts(&said).failed), (223, 1));
+        assert_eq!((counts(SAID).offered, counts(&said).offered), (223, 423));
+        assert_eq!((counts(&said).completed, counts(&said).failed), (223, 0));
         let seconds = Report::parse(&said, Times { warmup: 3, length: 2 }).unwrap().seconds();
-        assert_eq!(seconds.iter().map(|second| second.counts.offered).sum::<u64>(), 424);
+        assert_eq!(seconds.iter().map(|second| second.counts.offered).sum::<u64>(), 423);
+    }
+
+    #[test]
+    fn an_attempt_that_it_repeated_is_neither_a_failure_nor_further_demand_and_has_words() {
+        let report = |said: &str| Report::parse(said, Times { warmup: 3, length: 2 }).unwrap();
+        let words = "the database refused an attempt 1 time, such as for a deadlock; sysbench repeated it";
+        assert_eq!(report(SAID).repeated().as_deref(), Some(words));
+        let counts = Counts { offered: 223, completed: 223, ..Counts::default() };
+        assert_eq!(report(SAID).counts(), counts);
+        assert_eq!(
+            report(&SAID.replace("errors:                      1 ", "errors:       0 ")).repeated(),
+            None
+        );
     }
 
     #[test]
     fn its_report_is_read_whole() {
         let report = Report::parse(SAID, Times { warmup: 3, length: 2 }).unwrap();
-        assert_eq!((report.transactions, report.errors, report.latency.len()), (223, 1, 223));
+        assert_eq!((report.transactions, report.refused, report.latency.len()), (223, 1, 223));
         let seconds = report.seconds();
         let completed: Vec<u64> = seconds.iter().map(|second| second.counts.completed).collect();
         assert_eq!(completed, [101, 122], "all of them are reported");
-        assert_eq!((seconds[1].counts.failed, seconds[1].latency.len()), (1, 223));
+        assert_eq!((seconds[1].counts.failed, seconds[1].latency.len()), (0, 223));
         assert!(Report::parse("FATAL: unable to connect", Times { warmup: 0, length: 1 }).is_err());
     }
 }
