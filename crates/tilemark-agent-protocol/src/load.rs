@@ -258,6 +258,10 @@ pub struct Counts {
     pub wrong: u64,
     /// Bytes of the answers' bodies.
     pub bytes: u64,
+    /// Those that were answered rightly within the time that the work calls good; 0 where it names none.
+    pub good: u64,
+    /// The same of the time that the work calls tolerable.
+    pub tolerable: u64,
 }
 
 impl Sum for Counts {
@@ -268,6 +272,8 @@ impl Sum for Counts {
             failed: sum.failed + counts.failed,
             wrong: sum.wrong + counts.wrong,
             bytes: sum.bytes + counts.bytes,
+            good: sum.good + counts.good,
+            tolerable: sum.tolerable + counts.tolerable,
         })
     }
 }

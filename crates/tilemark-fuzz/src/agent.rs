@@ -177,7 +177,7 @@ fn histogram(values: &[u64]) -> Vec<u8> {
 }
 
 fn load_events() -> Vec<Reply> {
-    let counts = Counts { offered: 30, completed: 29, failed: 1, wrong: 0, bytes: 29_000 };
+    let counts = Counts { offered: 30, completed: 29, failed: 1, bytes: 29_000, ..Counts::default() };
     let second = |id, second| {
         LoadEvent::Second(StreamSecond {
             id,

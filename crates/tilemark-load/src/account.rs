@@ -12,6 +12,7 @@ use crate::{
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond, StreamTotal};
+use tilemark_units::Span;
 
 /// Errors of one stream that are kept in words.
 pub(crate) const ERRORS_KEPT: usize = 5;
@@ -40,6 +41,8 @@ struct StreamAccount {
     id: u32,
     /// Workers that send a part of it.
     parts: usize,
+    /// Within so many nanoseconds an answer is good, and tolerable. Nothing is where the work names no times.
+    enough: Option<[u64; 2]>,
     open: BTreeMap<u32, OpenSecond>,
     counts: Counts,
     errors: Vec<String>,
@@ -61,6 +64,7 @@ impl Account {
         let streams = streams.map(|(id, parts)| StreamAccount {
             id,
             parts,
+            enough: None,
             open: BTreeMap::new(),
             counts: Counts::default(),
             errors: Vec::new(),
@@ -75,6 +79,12 @@ impl Account {
         }
     }
 
+    /// The times within which an answer of a stream is good and tolerable.
+    pub(crate) fn good_and_tolerable(&mut self, stream: usize, times: [Span; 2]) {
+        let nanoseconds = |time: Span| u64::try_from(time.get().as_nanos()).unwrap_or(u64::MAX);
+        self.streams[stream].enough = Some(times.map(nanoseconds));
+    }
+
     fn open(&mut self, stream: u32, second: u32) -> &mut OpenSecond {
         let spare = &mut self.spare;
         self.streams[stream as usize].open.entry(second).or_insert_with(|| OpenSecond {
@@ -87,11 +97,18 @@ impl Account {
     /// Takes ended requests.
     pub fn samples(&mut self, samples: &[Sample]) {
         for sample in samples {
+            let enough = self.streams[sample.stream as usize].enough;
             let open = self.open(sample.stream, sample.second);
             open.ended += 1;
             open.counts.bytes += sample.body_bytes;
             match sample.verdict {
-                Verdict::Right => open.counts.completed += 1,
+                Verdict::Right => {
+                    let is_within = |time: u64| u64::from(sample.latency <= time);
+                    let [good, tolerable] = enough.map_or([0, 0], |times| times.map(is_within));
+                    open.counts.completed += 1;
+                    open.counts.good += good;
+                    open.counts.tolerable += tolerable;
+                }
                 Verdict::Wrong => open.counts.wrong += 1,
                 Verdict::Failed => open.counts.failed += 1,
             }
@@ -246,11 +263,37 @@ mod tests {
         account.samples(&[sample(0, 3_000, Verdict::Failed)]);
         let seconds = reported(&mut account);
         assert_eq!(seconds.len(), 1);
-        let counts = Counts { offered: 3, completed: 1, failed: 1, wrong: 1, bytes: 30 };
+        let counts = Counts { offered: 3, completed: 1, failed: 1, wrong: 1, bytes: 30, ..Counts::default() };
         assert_eq!((seconds[0].id, seconds[0].counts), (9, counts));
         let latency = decode(&seconds[0].latency).unwrap();
         assert_eq!((latency.len(), latency.max()), (3, 3_001));
         assert!(reported(&mut account).is_empty(), "it is reported once");
+    }
+
+    #[test]
+    fn right_answers_are_good_and_tolerable_however_long_others_took_to_fail() {
+        let mut account = Account::new([(9, 1)].into_iter(), 1);
+        let ms = |ms: u64| ms * 1_000_000;
+        let samples = |count, latency, verdict| vec![sample(0, ms(latency), verdict); count];
+        let all = [
+            samples(94, 1_000, Verdict::Right),
+            samples(3, 10, Verdict::Failed),
+            samples(3, 60_000, Verdict::Failed),
+            samples(1, 2_000, Verdict::Right),
+            samples(1, 3_000, Verdict::Right),
+            samples(1, 6_000, Verdict::Right),
+        ];
+        account.good_and_tolerable(0, [Span::from_seconds(2), Span::from_seconds(5)]);
+        all.iter().for_each(|samples| account.samples(samples));
+        account.offered(0, 0, 103);
+        let counts = reported(&mut account)[0].counts;
+        assert_eq!((counts.good, counts.tolerable, counts.completed), (95, 96, 97));
+        assert_eq!((account.counts(0).good, account.counts(0).tolerable), (95, 96));
+        // Work that names no times has no good answers.
+        let mut account = Account::new([(9, 1)].into_iter(), 1);
+        account.samples(&[sample(0, 1, Verdict::Right)]);
+        account.offered(0, 0, 1);
+        assert_eq!(reported(&mut account)[0].counts.good, 0);
     }
 
     #[test]

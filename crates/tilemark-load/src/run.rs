@@ -193,6 +193,10 @@ impl<'a> Load<'a> {
             (stream.id, if stream.connections == 0 { 0 } else { self.parts(place) })
         };
         let mut account = Account::new(self.job.streams.iter().enumerate().map(parts), self.workers);
+        for (place, stream) in self.job.streams.iter().enumerate() {
+            let times = stream.work.facts().good_and_tolerable();
+            times.into_iter().for_each(|times| account.good_and_tolerable(place, times));
+        }
         let Some(origin) = start(self.wait_until_ready(told, &mut account)?) else { return Ok(Vec::new()) };
         // Time for every thread to wake: none begins late.
         let origin = clock::at(origin) + 2_000_000;

@@ -384,8 +384,8 @@ pub struct GuestFigures {
     pub worst_second: Option<WorstSecond>,
 }
 
-/// How good the answers of a load were. Of answers with an error it is not known how long they took, so each is taken off as if it had
-/// been quick: where errors are slow, these counts are too low, and never too high.
+/// How good the answers of a load were. In older records each answer with an error was taken off as if it had been quick: where errors were
+/// slow, their counts are too low.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quality {
     /// Right answers within `good_ms`.

@@ -26,7 +26,7 @@ fn every_request_of_an_open_loop_is_counted_once_and_seconds_sum_up() {
         let count = intended(&job);
         let gathered = run(&job);
         let all =
-            Counts { offered: count, completed: count, failed: 0, wrong: 0, bytes: count * SIZE as u64 };
+            Counts { offered: count, completed: count, bytes: count * SIZE as u64, ..Counts::default() };
         assert_eq!(counts(&gathered), all, "{:?}", gathered.totals[0].errors);
         assert_eq!(gathered.latency(|_| true).unwrap().len(), count);
         assert_eq!(gathered.lateness(|_| true).unwrap().len(), count);

@@ -201,6 +201,11 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
             at_once(&[ready(), counts(Counts { bytes: u64::MAX, ..Counts::default() })]),
             "thousand bytes, which is impossible",
         ),
+        (
+            "more good answers than answers",
+            at_once(&[ready(), counts(Counts { completed: 1, good: 2, ..Counts::default() })]),
+            "2 good or tolerable answers, which is impossible",
+        ),
         ("seconds that are no number", of_total(StreamTotal { seconds: f64::NAN, ..total() }), "NaN as"),
         ("seconds without end", of_total(StreamTotal { seconds: f64::INFINITY, ..total() }), "inf as"),
         ("seconds below nothing", of_total(StreamTotal { seconds: -1.0, ..total() }), "-1 as"),
@@ -271,7 +276,7 @@ fn whatever_an_agent_sends_costs_its_own_repeat_and_nothing_more() {
             .collect();
         all.into_iter().map(|(name, said, ran)| (name, said, ran.join().unwrap())).collect()
     });
-    assert_eq!(ran.len(), 42);
+    assert_eq!(ran.len(), 43);
     for (name, said, ran) in ran {
         ran.outcome.as_ref().unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
         let repeats = ran.repeats();

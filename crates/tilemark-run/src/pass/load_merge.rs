@@ -64,6 +64,8 @@ fn add_counts(sum: &mut Counts, counts: Counts) {
     sum.failed = sum.failed.saturating_add(counts.failed);
     sum.wrong = sum.wrong.saturating_add(counts.wrong);
     sum.bytes = sum.bytes.saturating_add(counts.bytes);
+    sum.good = sum.good.saturating_add(counts.good);
+    sum.tolerable = sum.tolerable.saturating_add(counts.tolerable);
 }
 
 /// One load over all its guests, while it is put together.

@@ -305,7 +305,11 @@ fn check_length(reported: f64, planned: u32) -> Result<(), RefusedReport> {
 const THREADS_MAX: f64 = 65_536.0;
 
 fn check_counts(counts: &Counts, seconds: f64) -> Result<(), RefusedReport> {
-    let Counts { offered, completed, failed, wrong, bytes } = *counts;
+    let Counts { offered, completed, failed, wrong, bytes, good, tolerable } = *counts;
+    let right_in_time = good.max(tolerable);
+    if right_in_time > completed {
+        return Err(RefusedReport::Count { what: "good or tolerable answers", value: right_in_time });
+    }
     let most = COUNTS_OF_A_SECOND_MAX as f64 * (seconds + 1.0);
     let requests =
         [(offered, "requests"), (completed, "answers"), (failed, "failures"), (wrong, "wrong answers")];

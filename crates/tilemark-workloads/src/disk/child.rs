@@ -132,8 +132,8 @@ fn counted(part: &Snapshot) -> Counted {
         offered: completed + part.errors,
         completed,
         failed: part.errors,
-        wrong: 0,
         bytes: part.bytes,
+        ..Counts::default()
     };
     Counted { counts, latency: part.histogram() }
 }

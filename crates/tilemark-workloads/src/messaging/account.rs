@@ -60,6 +60,7 @@ impl FlatOut {
                     failed: pair[1].refused - pair[0].refused,
                     wrong,
                     bytes: completed * size_bytes,
+                    ..Counts::default()
                 };
                 StreamSecond { id, second, counts, latency: Vec::new(), lateness: Vec::new() }
             })
@@ -135,6 +136,7 @@ pub(super) fn by_schedule(
                 failed: troubles.lost,
                 wrong: troubles.duplicated + troubles.reordered + troubles.damaged,
                 bytes: completed * size_bytes,
+                ..Counts::default()
             };
             let lateness = lateness(place).map(encode).unwrap_or_default();
             StreamSecond { id, second, counts, latency: encode(latency), lateness }
@@ -264,7 +266,7 @@ mod tests {
             ..LatencyReport::default()
         };
         let of_stream = by_schedule(0, &LatencyLoad { rate: 3, ..LatencyLoad::new(broker()) }, 0.0, &report);
-        let first = Counts { offered: 3, completed: 2, failed: 1, wrong: 4, bytes: 32 };
+        let first = Counts { offered: 3, completed: 2, failed: 1, wrong: 4, bytes: 32, ..Counts::default() };
         let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
         assert_eq!(of_stream.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
         assert_eq!(of_stream.total.counts.failed, 1, "eight were lost in the warm-up");
