@@ -382,6 +382,9 @@ pub struct GuestFigures {
     pub latency_histogram: Option<EncodedHistogram>,
     /// The second in which its p99 was highest, with that p99 in milliseconds; seconds count from 0.
     pub worst_second: Option<WorstSecond>,
+    /// How good its pages were. Absent where it has none, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 /// How good the answers of a load were. In older records each answer with an error was taken off as if it had been quick: where errors were

@@ -374,6 +374,7 @@ fn asked(name: &str, offered: u64, completed: u64) -> GuestFigures {
         latency_ms: LatencyMs::default(),
         latency_histogram: None,
         worst_second: None,
+        quality: None,
     }
 }
 

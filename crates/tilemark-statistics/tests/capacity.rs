@@ -215,6 +215,7 @@ impl World {
                     latency_ms: latency(&histogram),
                     latency_histogram: Some(EncodedHistogram::of(&histogram)),
                     worst_second: None,
+                    quality: None,
                 }
             })
             .collect();

@@ -14,13 +14,14 @@ pub struct Gate {
     pub errors: Fraction,
     /// At least this part of the demand must be served (open loop).
     pub achieved: Fraction,
-    /// The requests of every load must be answered within this on average. Default: no limit.
+    /// The requests of every load must be answered within this on average, and so must those of each guest that is slower than the others by more than
+    /// chance. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<Span>,
-    /// At least this part of the pages of `load.sessions` must come within the time in which a page is good. Default: no limit.
+    /// At least this part of the pages of `load.sessions` must come within the time in which a page is good, of each guest. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<Fraction>,
-    /// At least this part of the pages of `load.sessions` must come within the time in which a page is tolerable. Default: no limit.
+    /// At least this part of the pages of `load.sessions` must come within the time in which a page is tolerable, of each guest. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerable: Option<Fraction>,
 }

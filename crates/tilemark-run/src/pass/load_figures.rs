@@ -5,7 +5,7 @@
 
 use crate::{
     pass::histograms::{add, histogram, latency_ms, lateness_us},
-    pass::load_merge::{GuestMerge, LoadMerge, Merged, SecondLoadMerge, StreamReports},
+    pass::load_merge::{GuestMerge, LoadMerge, SecondLoadMerge, StreamReports, quality},
 };
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender};
@@ -22,12 +22,9 @@ use tilemark_record::{
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
-    summary::{
-        Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures, Quality,
-    },
+    summary::{Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures},
 };
 use tilemark_statistics::{Demanded, fairness_by_demand};
-use tilemark_units::Span;
 
 /// What all load processes of a pass reported.
 #[derive(Debug, Default)]
@@ -220,8 +217,9 @@ impl LoadReports {
         }
         let Some(load) = last else { return Ok(()) };
         let seconds = of_load.take_seconds(name, &mut into.latency)?;
+        let pages = load.work.facts().good_and_tolerable();
         let guests: Vec<GuestFigures> =
-            of_load.guests.iter().map(|guest| guest.figures(&mut of_load.merged)).collect();
+            of_load.guests.iter().map(|guest| guest.figures(&mut of_load.merged, pages)).collect();
         let surge = surge_of(point)
             .map(|tile| {
                 let length = u32::try_from(point.measure.length.get().as_secs()).unwrap_or(u32::MAX);
@@ -248,7 +246,7 @@ impl LoadReports {
                 ..latency_ms(&merged.latency)
             },
             latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
-            quality: load.work.facts().good_and_tolerable().map(|times| quality(&merged, times)),
+            quality: pages.map(|times| quality(&merged.counts, merged.latency.len(), times)),
             send_lateness_us: lateness_us(&merged.lateness),
             client_cpu_s: merged.client_cpu_s,
             sender_busy: self.sender_busy_of(point, name),
@@ -388,17 +386,6 @@ impl LoadReports {
     }
 }
 
-/// How many answers were good and tolerable, by the load's own count: the histograms do not show which requests failed.
-fn quality(merged: &Merged, [good, tolerable]: [Span; 2]) -> Quality {
-    Quality {
-        good: merged.counts.good,
-        tolerable: merged.counts.tolerable,
-        of: merged.latency.len(),
-        good_ms: good.as_milliseconds(),
-        tolerable_ms: tolerable.as_milliseconds(),
-    }
-}
-
 /// One load on one target, in figures.
 #[derive(Debug, Default)]
 pub(crate) struct OneStream {
@@ -495,7 +482,7 @@ mod tests {
         resolve::Request,
         workload::{JobKind, MessagingParameters, Work},
     };
-    use tilemark_record::jobs::JobTimes;
+    use tilemark_record::{jobs::JobTimes, summary::Quality};
 
     fn details(orders_per_minute: f64) -> LoadEvent {
         let found = StoreFigures {
@@ -696,9 +683,11 @@ mod tests {
             seconds: 1.0,
             ..StreamTotal::default()
         }]));
-        let found = reports.figures(&plan.points[0], 1).unwrap().loads[0].quality.unwrap();
+        let loads = reports.figures(&plan.points[0], 1).unwrap().loads;
+        let found = loads[0].quality.unwrap();
         let wanted = Quality { good: 90, tolerable: 94, of: 100, good_ms: 2_000.0, tolerable_ms: 4_000.0 };
         assert_eq!(found, wanted);
+        assert_eq!(loads[0].guests[0].quality, Some(wanted), "it has the load alone");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use tilemark_record::{
     TaggedSecond,
     histogram::{BadHistogram, decode},
     rows::SecondRow,
-    summary::{AroundSurge, EncodedHistogram, GuestFigures, SurgePart, WorstSecond},
+    summary::{AroundSurge, EncodedHistogram, GuestFigures, Quality, SurgePart, WorstSecond},
 };
+use tilemark_units::Span;
 
 /// What one load on one guest reported.
 #[derive(Debug, Clone, Default)]
@@ -196,6 +197,17 @@ impl SecondLoadMerge {
     }
 }
 
+/// How many of so many pages that ended were good and tolerable, by the load's own count: histograms do not show which ones failed.
+pub(crate) fn quality(counts: &Counts, of: u64, [good, tolerable]: [Span; 2]) -> Quality {
+    Quality {
+        good: counts.good,
+        tolerable: counts.tolerable,
+        of,
+        good_ms: good.as_milliseconds(),
+        tolerable_ms: tolerable.as_milliseconds(),
+    }
+}
+
 /// One guest of a load, while it is put together.
 pub(crate) struct GuestMerge<'a> {
     plan: &'a GuestPlan,
@@ -224,7 +236,7 @@ impl<'a> GuestMerge<'a> {
     }
 
     /// Its figures; its total goes into that of the load.
-    pub(crate) fn figures(&self, merged: &mut Merged) -> GuestFigures {
+    pub(crate) fn figures(&self, merged: &mut Merged, pages: Option<[Span; 2]>) -> GuestFigures {
         let total = self.total();
         let counts = total.map(|total| total.counts).unwrap_or_default();
         if let Some(total) = total {
@@ -246,6 +258,9 @@ impl<'a> GuestMerge<'a> {
             latency_ms: total.map(|_| latency_ms(&self.latency)).unwrap_or_default(),
             latency_histogram: total.map(|_| EncodedHistogram::of(&self.latency)),
             worst_second: self.worst,
+            quality: pages
+                .filter(|_| total.is_some())
+                .map(|times| quality(&counts, self.latency.len(), times)),
         }
     }
 }

@@ -146,6 +146,7 @@ fn load(point: &Point, p99: f64) -> LoadFigures {
             latency_ms: latency(each, p99),
             latency_histogram: None,
             worst_second: None,
+            quality: None,
         })
         .collect();
     let all = each * guests.len() as u64;

@@ -188,8 +188,8 @@ fn limits_of_load(gate: &Gate, repeats: &[&LoadFigures]) -> Result<Vec<(Place, C
     let mut found: Vec<(Place, Crossing)> = latency.as_ref().ok().into_iter().flatten().cloned().collect();
     found.extend(errors(gate, repeats, &guests));
     found.extend(achieved(gate, repeats, &guests));
-    found.extend(mean(gate, repeats));
-    found.extend(quality(gate, repeats));
+    found.extend(mean(gate, repeats, &guests));
+    found.extend(quality(gate, repeats, &guests));
     match latency {
         // What is known to break outranks what is not known.
         Err(reason) if !found.iter().any(|(place, _)| *place == Place::Beyond) => Err(reason),
@@ -386,41 +386,69 @@ pub(crate) fn not_served(point: &Point, kept: &[&RepeatSummary], name: &str) -> 
     worst_first(&point.gate, beyond).into_iter().next()
 }
 
-/// The mean of a load's latency against what the gate allows.
-fn mean(gate: &Gate, repeats: &[&LoadFigures]) -> Option<(Place, Crossing)> {
-    let means: Vec<f64> = repeats.iter().filter_map(|load| load.latency_ms.mean).collect();
-    let figure = estimate(&means, Scale::Linear, 0).ok()?;
-    let place = place(&figure, gate.mean?.as_milliseconds())?;
-    Some((place, Crossing { measure: GateMeasure::Mean, figure, guest: None, second: None }))
+/// The mean of a load's latency against what the gate allows, and that of each guest that differs from the others by more than chance: among
+/// many it hardly moves the mean of all.
+fn mean(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
+    let Some(limit) = gate.mean else { return Vec::new() };
+    let crossing = |means: Vec<f64>, guest: Option<&str>| {
+        let figure = estimate(&means, Scale::Linear, 0).ok()?;
+        let place = place(&figure, limit.as_milliseconds())?;
+        let guest = guest.map(str::to_owned);
+        Some((place, Crossing { measure: GateMeasure::Mean, figure, guest, second: None }))
+    };
+    let of_guest = |name: &str| {
+        crossing(guests[name].iter().filter_map(|guest| guest.latency_ms.mean).collect(), Some(name))
+    };
+    // A guest that has the load alone is the load.
+    let differ = if guests.len() > 1 { judged_alone(guests) } else { Vec::new() };
+    let mut found: Vec<(Place, Crossing)> = differ.into_iter().filter_map(of_guest).collect();
+    if !found.iter().any(|(place, _)| *place == Place::Beyond) {
+        found.extend(crossing(repeats.iter().filter_map(|load| load.latency_ms.mean).collect(), None));
+    }
+    found
 }
 
-/// The pages of a load that were not good, and those that were not tolerable, against what the gate allows.
-fn quality(gate: &Gate, repeats: &[&LoadFigures]) -> Vec<(Place, Crossing)> {
-    let limit_of = |measure, least: Option<Fraction>, enough: fn(&Quality) -> u64| {
-        let qualities = repeats.iter().filter_map(|load| load.quality);
-        let missed =
-            qualities.filter_map(|quality| part(quality.of.saturating_sub(enough(&quality)), quality.of));
-        let figure = estimate(&missed.collect::<Vec<f64>>(), Scale::Linear, 0).ok()?;
-        let place = place(&figure, 1.0 - least?.get() + 1e-12)?;
-        let figure = flipped(figure, |missed| 1.0 - missed);
-        Some((place, Crossing { measure, figure, guest: None, second: None }))
+/// Which pages are good enough.
+type Enough = fn(&Quality) -> u64;
+
+/// What the gate allows of pages: the least part of those that are good enough, if any.
+fn limits_of_pages(gate: &Gate) -> [(GateMeasure, Option<Fraction>, Enough); 2] {
+    [
+        (GateMeasure::Good, gate.good, |quality| quality.good),
+        (GateMeasure::Tolerable, gate.tolerable, |quality| quality.tolerable),
+    ]
+}
+
+/// Pages, and those of them that were not good enough. None where they were not counted, as of guests in older records.
+fn not_enough(quality: Option<Quality>, enough: Enough) -> Missed {
+    let (of, enough) = quality.map_or((0, 0), |quality| (quality.of, enough(&quality)));
+    Missed { of, missed: of.saturating_sub(enough) }
+}
+
+/// The pages of a load and of its guests that were not good, and those that were not tolerable, against what the gate allows.
+fn quality(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
+    let of_limit = |(measure, least, enough): (GateMeasure, Option<Fraction>, Enough)| {
+        let least = least?.get();
+        let of_load = |load: &LoadFigures| not_enough(load.quality, enough);
+        let of_guest = |guest: &GuestFigures| not_enough(guest.quality, enough);
+        Some(missed(measure, 1.0 - least, repeats, guests, of_load, of_guest, |missed| 1.0 - missed))
     };
-    let good = limit_of(GateMeasure::Good, gate.good, |quality| quality.good);
-    let tolerable = limit_of(GateMeasure::Tolerable, gate.tolerable, |quality| quality.tolerable);
-    good.into_iter().chain(tolerable).collect()
+    limits_of_pages(gate).into_iter().filter_map(of_limit).flatten().collect()
+}
+
+/// Whether requests were slower on average in a repeat than the gate allows.
+fn is_slow(gate: &Gate, latency: &LatencyMs) -> bool {
+    gate.mean.zip(latency.mean).is_some_and(|(limit, mean)| mean > limit.as_milliseconds())
 }
 
 /// Whether a load was slower on average in a repeat than the gate allows, or had fewer good or tolerable pages.
 fn is_worse_on_the_whole(gate: &Gate, load: &LoadFigures) -> bool {
-    let is_slow =
-        gate.mean.zip(load.latency_ms.mean).is_some_and(|(limit, mean)| mean > limit.as_milliseconds());
-    let has_few = |least: Option<Fraction>, enough: fn(&Quality) -> u64| {
+    let has_few = |least: Option<Fraction>, enough: Enough| {
         let quality = least.zip(load.quality);
         quality.is_some_and(|(least, quality)| (enough(&quality) as f64) < least.get() * quality.of as f64)
     };
-    is_slow
-        || has_few(gate.good, |quality| quality.good)
-        || has_few(gate.tolerable, |quality| quality.tolerable)
+    is_slow(gate, &load.latency_ms)
+        || limits_of_pages(gate).into_iter().any(|(_, least, enough)| has_few(least, enough))
 }
 
 fn unserved_of(guest: &GuestFigures) -> Missed {
@@ -499,9 +527,15 @@ pub(crate) fn seen(point: &Point, repeats: &[&RepeatSummary]) -> Vec<Seen> {
 fn a_guest_missed(point: &Point, load: &LoadFigures) -> bool {
     let is_missed = |missed: Missed, limit: f64| is_more_than_chance(&[missed], limit, load.guests.len());
     let is_open = load.loop_kind == LoopKind::Open;
+    let has_few = |guest: &GuestFigures| {
+        limits_of_pages(&point.gate).into_iter().any(|(_, least, enough)| {
+            least.is_some_and(|least| is_missed(not_enough(guest.quality, enough), 1.0 - least.get()))
+        })
+    };
     load.guests.iter().any(|guest| {
         is_missed(errors_of(guest), point.gate.errors.get())
             || (is_open && is_missed(unserved_of(guest), 1.0 - point.gate.achieved.get()))
+            || has_few(guest)
     })
 }
 
@@ -518,8 +552,11 @@ fn seen_in(point: &Point, repeat: &RepeatSummary, limit_ms: f64, alone: &BTreeMa
             return Seen::Over;
         }
         let named = alone.get(load.name.as_str()).map_or(&[][..], Vec::as_slice);
-        let guests = load.guests.iter().filter(|guest| named.contains(&guest.name.as_str()));
-        let own = guests.filter_map(|guest| of_guest(guest).own_p99());
+        let guests = || load.guests.iter().filter(|guest| named.contains(&guest.name.as_str()));
+        if guests().any(|guest| is_slow(&point.gate, &guest.latency_ms)) {
+            return Seen::Over;
+        }
+        let own = guests().filter_map(|guest| of_guest(guest).own_p99());
         let whole = of_load(load).own_p99();
         is_unknown |= whole.is_none() && unproven(limit_ms, &[load]).is_some();
         worst = own.chain(whole).chain(worst).reduce(f64::max);

@@ -6,7 +6,7 @@ use tilemark_plan::plan::{
     Hardware, MemoryEnd, Search, SideName,
 };
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Counts, GateMeasure, LimitResource, PointResult, VerdictStatus};
+use tilemark_record::result::{Counts, GateMeasure, LatencyMs, LimitResource, PointResult, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
 use tilemark_statistics::judge::{Known, judge_run};
 use tilemark_statistics::sentence::density;
@@ -14,7 +14,9 @@ use tilemark_statistics::sentence::density;
 use tilemark_units::Bytes;
 
 use crate::interference::tile_of;
-use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, of_scenario_on, roles, sides, slow};
+use crate::run::{
+    CLOSED, Run, SCENARIO, all_slow, ladder, latency, of_scenario, of_scenario_on, roles, sides, slow,
+};
 
 /// The guests' processors are used up.
 fn processors_full(repeat: &mut RepeatSummary) {
@@ -357,6 +359,63 @@ fn the_mean_and_the_parts_of_good_and_tolerable_pages_have_limits_of_their_own()
         assert_eq!((broke.measure, broke.load.as_str()), (measure, "steady"));
         assert!(broken.sentence.contains(said), "{}", broken.sentence);
     }
+}
+
+/// One of 16 guests takes 4.9 s for a page, and all others 0.1 s.
+fn one_slow_of_16(repeat: &mut RepeatSummary) {
+    let at = load(repeat, "steady");
+    let load = &mut repeat.loads[at];
+    for guest in &mut load.guests {
+        let (mean, p99) = if guest.tile == 5 { (4_900.0, 4_950.0) } else { (100.0, 500.0) };
+        guest.latency_ms = LatencyMs { mean: Some(mean), ..latency(guest.completed, p99) };
+    }
+    load.latency_ms = LatencyMs { mean: Some(400.0), ..latency(load.completed, 4_930.0) };
+}
+
+#[test]
+fn a_guest_that_is_slow_on_average_breaks_the_mean_however_many_are_beside_it() {
+    let text = SCENARIO.replace("[ladder]", "[gate]\np99 = \"10s\"\nmean = \"1s\"\n[ladder]");
+    let judged = of_scenario(&text, &[1, 16]).at(16, one_slow_of_16).judged();
+    let broke = judged.answer.breaks.clone().unwrap_or_else(|| panic!("{:?}", judged.points[1]));
+    assert_eq!((broke.measure, broke.guest.as_deref()), (GateMeasure::Mean, Some("tile-005-web")));
+    let said = "web in tile 5 took 4900 ms on average";
+    assert!(judged.sentence.contains(said), "{}", judged.sentence);
+    assert_eq!((judged.points[1].holds, judged.points[1].repeats_within), (Some(false), Some(0)));
+    // Among guests that are all alike none is judged by itself.
+    let alike = |repeat: &mut RepeatSummary| {
+        let at = load(repeat, "steady");
+        repeat.loads[at].latency_ms.mean = Some(900.0);
+        repeat.loads[at].guests.iter_mut().for_each(|guest| guest.latency_ms.mean = Some(900.0));
+    };
+    assert_eq!(of_scenario(&text, &[1, 16]).at(16, alike).judged().answer.holds, Some(16));
+}
+
+#[test]
+fn a_guest_with_few_good_pages_breaks_the_gate_however_many_are_beside_it() {
+    let text = SCENARIO.replace("[ladder]", "[gate]\ngood = \"90%\"\n[ladder]");
+    let text = text.replace("[load.web]\n", "[load.sessions]\n");
+    let pages =
+        |good: u64, of: u64| Some(Quality { good, tolerable: of, of, good_ms: 3e3, tolerable_ms: 5e3 });
+    let with_few = |repeat: &mut RepeatSummary| {
+        let at = load(repeat, "steady");
+        let load = &mut repeat.loads[at];
+        for guest in &mut load.guests {
+            let good = if guest.tile == 5 { 800 } else { 4_000 };
+            guest.quality = pages(good, guest.completed);
+        }
+        load.quality = pages(60_800, load.completed);
+    };
+    let judged = of_scenario(&text, &[1, 16]).at(16, with_few).judged();
+    let broke = judged.answer.breaks.clone().unwrap_or_else(|| panic!("{:?}", judged.points[1]));
+    assert_eq!((broke.measure, broke.guest.as_deref()), (GateMeasure::Good, Some("tile-005-web")));
+    assert!((broke.value - 0.2).abs() < 1e-9, "{broke:?}");
+    assert_eq!(judged.points[1].repeats_within, Some(0));
+    // An older record has the pages of all guests together.
+    let older = of_scenario(&text, &[1, 16]).at(16, with_few).at(16, |repeat| {
+        let guests = repeat.loads.iter_mut().flat_map(|load| &mut load.guests);
+        guests.for_each(|guest| guest.quality = None);
+    });
+    assert_eq!(older.judged().answer.holds, Some(16));
 }
 
 #[test]

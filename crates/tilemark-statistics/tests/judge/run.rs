@@ -251,6 +251,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
             latency_ms: latency(each, 20.0 * wobble),
             latency_histogram: None,
             worst_second: Some(WorstSecond { second: 3, latency_ms: 25.0 }),
+            quality: None,
         })
         .collect();
     let all = each * guests.len() as u64;
