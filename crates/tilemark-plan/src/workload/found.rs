@@ -40,8 +40,8 @@ pub struct JobsFigures {
     /// The same for each user.
     pub jobs_per_minute_and_user: Option<f64>,
     /// How equal the users' times were, 0 to 1: 1 less the deviation of the users' times over their mean. AIM7 calls it JTI and prints it in
-    /// percent. A user's time is that of its jobs over what all users took for such jobs. Null where there is one user, and where a user
-    /// has fewer than 20 jobs.
+    /// percent. A user's time is that of its jobs over what such jobs take, of kinds that at least two users did. Null where there is one
+    /// user, where a user has fewer than 20 such jobs, and where no kinds join all users.
     pub jti: Option<f64>,
     /// The times of the jobs of each kind.
     pub kinds: BTreeMap<JobKind, JobTimes>,

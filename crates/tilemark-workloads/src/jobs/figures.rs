@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -28,7 +28,7 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Tally {
     kinds: BTreeMap<JobKind, OfKind>,
-    users: BTreeMap<u32, BTreeMap<JobKind, Done>>,
+    users: BTreeMap<u32, Jobs>,
 }
 
 struct OfKind {
@@ -100,7 +100,7 @@ impl Tally {
 
     fn figures(&self) -> JobsFigures {
         let kinds = self.kinds.iter().map(|(kind, of_kind)| (*kind, of_kind.times()));
-        let users: Vec<&BTreeMap<JobKind, Done>> = self.users.values().collect();
+        let users: Vec<&Jobs> = self.users.values().collect();
         JobsFigures { jti: jti(&users), kinds: kinds.collect(), ..JobsFigures::default() }
     }
 }
@@ -122,32 +122,83 @@ impl OfKind {
     }
 }
 
+/// The jobs that one user has done.
+type Jobs = BTreeMap<JobKind, Done>;
+
 /// How equal users' times were: 1 less the deviation of their times over the mean of their times, at least 0. So does AIM7 (reaim's
 /// `src/driver.c`, there in percent), whose users all do the same list once. Ours are cut off in the middle of a list, with other
-/// jobs done by each: so a user's time is that of its jobs over the time that such jobs took on average over all users. Where users
-/// have done the same jobs, this is the same figure.
-fn jti(users: &[&BTreeMap<JobKind, Done>]) -> Option<f64> {
-    let mut all: BTreeMap<JobKind, Done> = BTreeMap::new();
-    for (kind, done) in users.iter().flat_map(|user| user.iter()) {
-        let sum = all.entry(*kind).or_default();
-        sum.jobs += done.jobs;
-        sum.seconds += done.seconds;
-    }
-    let time = |user: &&BTreeMap<JobKind, Done>| {
-        let jobs: u64 = user.values().map(|done| done.jobs).sum();
-        let took: f64 = user.values().map(|done| done.seconds).sum();
-        let mean = |kind: &JobKind| all[kind].seconds / all[kind].jobs as f64;
-        let usual: f64 = user.iter().map(|(kind, done)| mean(kind) * done.jobs as f64).sum();
-        (jobs >= JOBS_OF_USER_MIN && usual > 0.0).then_some(took / usual)
-    };
-    let times: Vec<f64> = users.iter().map(time).collect::<Option<_>>()?;
-    if times.len() < 2 {
+/// jobs done by each: so a user's time is its [pace](paces). Where users have done the same jobs, this is the same figure.
+fn jti(users: &[&Jobs]) -> Option<f64> {
+    let shared = shared(users);
+    let has_enough = |user: &Jobs| user.values().map(|done| done.jobs).sum::<u64>() >= JOBS_OF_USER_MIN;
+    if shared.len() < 2 || !shared.iter().all(has_enough) || !are_comparable(&shared) {
         return None;
     }
+    let times = paces(&shared)?;
     let count = times.len() as f64;
     let mean = times.iter().sum::<f64>() / count;
     let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
     Some((1.0 - (squares / (count - 1.0)).sqrt() / mean).max(0.0))
+}
+
+/// The jobs of kinds that at least two users have done. Of another kind only its one user knows how long a job takes, so it shows nothing.
+fn shared(users: &[&Jobs]) -> Vec<Jobs> {
+    let is_shared = |kind: &JobKind| users.iter().filter(|user| user.contains_key(kind)).count() > 1;
+    let of_user = |user: &&Jobs| {
+        user.iter().filter(|(kind, _)| is_shared(kind)).map(|(kind, done)| (*kind, *done)).collect()
+    };
+    users.iter().map(of_user).collect()
+}
+
+/// Whether each user is joined to the first one by kinds that both have done, directly or through others.
+fn are_comparable(users: &[Jobs]) -> bool {
+    let mut kinds: BTreeSet<JobKind> = users.iter().take(1).flat_map(Jobs::keys).copied().collect();
+    loop {
+        let joined = users.iter().filter(|user| user.keys().any(|kind| kinds.contains(kind)));
+        let more: BTreeSet<JobKind> = joined.flat_map(Jobs::keys).copied().collect();
+        if more.len() == kinds.len() {
+            return users.iter().all(|user| user.keys().any(|kind| kinds.contains(kind)));
+        }
+        kinds = more;
+    }
+}
+
+/// Paces and times are fitted in turn until they change by less than this part, and at most in so many rounds.
+const SETTLED: f64 = 1e-9;
+const ROUNDS_MAX: usize = 1_000;
+
+/// How many times as long each user's jobs took as such jobs take: a job takes the time of its kind times the pace of its user. What a kind takes
+/// is of all users at their paces. A plain mean of each kind would be nearer to a user, the larger its own part of that kind.
+fn paces(users: &[Jobs]) -> Option<Vec<f64>> {
+    let mut paces = vec![1.0; users.len()];
+    for _ in 0..ROUNDS_MAX {
+        let kinds = times_of_kinds(users, &paces);
+        let pace = |user: &Jobs| {
+            let took: f64 = user.values().map(|done| done.seconds).sum();
+            let usual: f64 = user.iter().map(|(kind, done)| kinds[kind] * done.jobs as f64).sum();
+            Some(took / usual).filter(|pace| pace.is_finite() && *pace > 0.0)
+        };
+        let next: Vec<f64> = users.iter().map(pace).collect::<Option<_>>()?;
+        let is_settled = next.iter().zip(&paces).all(|(next, pace)| (next / pace - 1.0).abs() < SETTLED);
+        paces = next;
+        if is_settled {
+            break;
+        }
+    }
+    Some(paces)
+}
+
+/// The time of a job of each kind at a pace of 1.
+fn times_of_kinds(users: &[Jobs], paces: &[f64]) -> BTreeMap<JobKind, f64> {
+    let mut kinds: BTreeMap<JobKind, [f64; 2]> = BTreeMap::new();
+    for (user, pace) in users.iter().zip(paces) {
+        for (kind, done) in user {
+            let [seconds, jobs] = kinds.entry(*kind).or_default();
+            *seconds += done.seconds;
+            *jobs += done.jobs as f64 * pace;
+        }
+    }
+    kinds.into_iter().map(|(kind, [seconds, jobs])| (kind, seconds / jobs)).collect()
 }
 
 #[cfg(test)]
@@ -155,18 +206,19 @@ mod tests {
     use super::*;
     use tilemark_units::Span;
 
-    fn user(jobs: &[(JobKind, u64, f64)]) -> BTreeMap<JobKind, Done> {
+    fn user(jobs: &[(JobKind, u64, f64)]) -> Jobs {
         jobs.iter()
             .map(|(kind, jobs, each)| (*kind, Done { jobs: *jobs, seconds: each * *jobs as f64 }))
             .collect()
     }
 
-    fn jti_of(users: &[BTreeMap<JobKind, Done>]) -> Option<f64> {
+    fn jti_of(users: &[Jobs]) -> Option<f64> {
         jti(&users.iter().collect::<Vec<_>>()).map(|jti| (jti * 1e6).round() / 1e6)
     }
 
     const SORT: JobKind = JobKind::Sort;
     const READ: JobKind = JobKind::Read;
+    const FLOAT: JobKind = JobKind::Float;
 
     #[test]
     fn equal_users_have_an_index_of_1_and_others_that_of_their_deviation() {
@@ -185,6 +237,30 @@ mod tests {
         let (many_sorts, many_reads) =
             (user(&[(SORT, 40, 0.01), (READ, 10, 0.03)]), user(&[(SORT, 10, 0.01), (READ, 40, 0.03)]));
         assert_eq!(jti_of(&[many_sorts, many_reads]), Some(1.0));
+    }
+
+    #[test]
+    fn a_user_is_not_its_own_measure_of_jobs_that_others_did_not_do_or_did_less() {
+        // One is twice as slow in all that it does: paces of 4/3 and 2/3, a mean of 1 and a deviation of 0.471.
+        let twice_as_slow = Some(0.528_595);
+        let slow = user(&[(SORT, 40, 0.02), (READ, 20, 0.06)]);
+        let quick = user(&[(READ, 20, 0.03), (FLOAT, 40, 0.05)]);
+        assert_eq!(jti_of(&[slow, quick]), twice_as_slow, "one kind each is its own");
+        let (slow, quick) =
+            (user(&[(SORT, 40, 0.02), (READ, 4, 0.06)]), user(&[(SORT, 4, 0.01), (READ, 40, 0.03)]));
+        assert_eq!(jti_of(&[slow, quick]), twice_as_slow, "most of a kind is of one user");
+    }
+
+    #[test]
+    fn users_whom_no_kind_joins_have_no_index() {
+        let pair = |kind| [user(&[(kind, 20, 0.01)]), user(&[(kind, 20, 0.02)])];
+        let [[a, b], [c, d]] = [pair(SORT), pair(READ)];
+        assert_eq!(jti_of(&[a.clone(), b.clone(), c.clone(), d.clone()]), None);
+        let joins = user(&[(SORT, 20, 0.01), (READ, 20, 0.01)]);
+        assert!(jti_of(&[a.clone(), b.clone(), c, d, joins]).is_some());
+        // 20 jobs of kinds that others did are needed.
+        let own = user(&[(SORT, 19, 0.01), (READ, 40, 0.01)]);
+        assert_eq!(jti_of(&[a, b, own]), None);
     }
 
     #[test]
