@@ -109,6 +109,11 @@ macro_rules! kinds {
     };
 }
 
+impl JobKind {
+    /// Number of the set of jobs: in another one a job of size 1 does something else, so that times of it mean nothing here.
+    pub const SET: u32 = 2;
+}
+
 kinds! {
     /// Multiplication, addition and division of integers.
     Integer = "integer",

@@ -37,6 +37,9 @@ struct JobTimesOfHost {
     kernel: String,
     /// The version of Tilemark: another one may have other jobs.
     tilemark: String,
+    /// The set of jobs that was measured. It changes within a version, too.
+    #[serde(default)]
+    jobs: u32,
     /// Mean times in milliseconds.
     times_ms: BTreeMap<JobKind, f64>,
 }
@@ -78,6 +81,7 @@ impl JobTimesOfHost {
             processor: host.processor.clone(),
             kernel: host.kernel.clone(),
             tilemark: program.version.to_owned(),
+            jobs: JobKind::SET,
             times_ms: BTreeMap::new(),
         }
     }
@@ -86,8 +90,8 @@ impl JobTimesOfHost {
     fn take_stored(&mut self, file: &Path) {
         let stored = read_trusted(file).ok().and_then(|text| serde_json::from_slice::<Self>(&text).ok());
         let of_such_a_host = |stored: &Self| {
-            (&stored.processor, &stored.kernel, &stored.tilemark)
-                == (&self.processor, &self.kernel, &self.tilemark)
+            (&stored.processor, &stored.kernel, &stored.tilemark, stored.jobs)
+                == (&self.processor, &self.kernel, &self.tilemark, self.jobs)
         };
         if let Some(stored) = stored.filter(of_such_a_host) {
             self.times_ms = stored.times_ms;
@@ -184,9 +188,14 @@ mod tests {
     }
 
     fn store(cache: &Path, kernel: &str) {
+        store_times(cache, |known| known.kernel = kernel.to_owned());
+    }
+
+    fn store_times(cache: &Path, change: impl Fn(&mut JobTimesOfHost)) {
         let known = JobTimesOfHost::of(&plan_on(Backend::Native).host, &PROGRAM);
         let times_ms = [(JobKind::Sort, 3.0), (JobKind::Text, 3.0)].into();
-        let stored = JobTimesOfHost { kernel: kernel.to_owned(), times_ms, ..known };
+        let mut stored = JobTimesOfHost { times_ms, ..known };
+        change(&mut stored);
         stored.store(&cache.join("job-times.json")).unwrap();
     }
 
@@ -222,6 +231,27 @@ mod tests {
             let failed = fit(&mut plan_on(Backend::Native), &PROGRAM, cache.path(), &mut notes).unwrap_err();
             assert_eq!((failed.code, notes.0.len()), (FailureCode::HostUnfit, 1), "{failed:?}");
         }
+    }
+
+    #[test]
+    fn times_of_another_set_of_jobs_are_measured_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let stored = |change: fn(&mut JobTimesOfHost)| {
+            store_times(cache.path(), change);
+            let mut plan = plan_on(Backend::Native);
+            plan.host.hardware = Hardware::Virtual;
+            fit(&mut plan, &PROGRAM, cache.path(), &mut Notes(Vec::new())).is_ok()
+        };
+        assert!(stored(|_| ()));
+        assert!(!stored(|times| times.jobs -= 1));
+        // A file of a program that did not count them.
+        let file = cache.path().join("job-times.json");
+        store_times(cache.path(), |_| ());
+        let text = fs::read_to_string(&file).unwrap().replace("\"jobs\": 2,", "");
+        fs::write(&file, &text).unwrap();
+        let mut known = JobTimesOfHost::of(&plan_on(Backend::Native).host, &PROGRAM);
+        known.take_stored(&file);
+        assert_eq!((known.times_ms.len(), text.contains("jobs\"")), (0, false));
     }
 
     #[test]
