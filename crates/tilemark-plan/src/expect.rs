@@ -2,7 +2,7 @@
 
 use crate::{
     interference::CONFIRMED_PAIRS_MAX,
-    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search},
+    plan::{Backend, Expected, GuestPlan, HostSummary, LoadPlan, Pass, Plan, Point, Search},
     scenario::{DiskMedium, Measure, Role, Start},
     search::{FURTHER_MAX, expected_counts},
     workload::Work,
@@ -66,7 +66,8 @@ fn memory_of_twin(point: &Point, guest: &GuestPlan, written: Bytes) -> Bytes {
 
 pub(crate) fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
-    let loads = point.loads.iter().filter(|load| load.guest == guest.index);
+    let is_its_own = |load: &&LoadPlan| load.guest == guest.index || load.from == Some(guest.index);
+    let loads = point.loads.iter().filter(is_its_own);
     let written: Bytes = loads.map(|load| load.work.facts().memory()).sum();
     let qemu = match point.backend {
         Backend::Emulated if guest.has_large_service() => QEMU_OVERHEAD + LARGE_TRANSLATION,

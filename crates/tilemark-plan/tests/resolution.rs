@@ -239,6 +239,19 @@ fn a_twin_that_can_fill_its_guests_memory_is_counted_with_all_of_it() {
 }
 
 #[test]
+fn a_guest_that_sends_a_load_is_counted_with_what_it_checks_answers_with() {
+    let memory = |load: &str, from: &str| {
+        let text = FROM_A_GUEST.replace("[load.web]\n[ladder]", &format!("[load.{load}]\n[ladder]"));
+        let text = text.replace("from = \"client\"\n", from);
+        expect::memory_of(&plan(&text, &asked()).unwrap().points[0]).get()
+    };
+    let (web, outside) = (memory("web", ""), memory("sessions", ""));
+    let inside = memory("sessions", "from = \"client\"\n");
+    assert!(outside > web, "the files of the site are in the guest's own files");
+    assert_eq!(inside - outside, outside - web, "and in those of its sender");
+}
+
+#[test]
 fn a_twin_with_a_database_is_counted_with_what_its_server_can_cache() {
     let memory = |data: &str, backend| {
         let text = tilemark_plan::builtin::builtin("oltp").unwrap().text;
