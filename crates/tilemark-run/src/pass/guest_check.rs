@@ -39,8 +39,18 @@ struct ClockReading {
     answered_ns: u64,
 }
 
-/// The clocks of the guests in which loads run, at one moment: nothing for the others, and for one that gives no answer.
-pub(crate) struct Clocks(Vec<Option<ClockReading>>);
+/// The clock of one guest.
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    /// No load runs in its guest, or there was no time left to ask it.
+    NotAsked,
+    /// The guest gave no answer.
+    Silent,
+    Read(ClockReading),
+}
+
+/// The clocks of the guests in which loads run, at one moment.
+pub(crate) struct Clocks(Vec<Clock>);
 
 impl Clocks {
     /// Reads them: a load in a guest is measured by that guest's clock. Guests with an incident are asked nothing more.
@@ -51,33 +61,43 @@ impl Clocks {
         let read = (0..).zip(guests).zip(&point.guests).map(|((index, guest), plan)| {
             let left = until.saturating_duration_since(Instant::now()).min(ASK_EACH_MIN);
             if left.is_zero() || !runs_load(index) || is_known(&plan.name) {
-                return None;
+                return Clock::NotAsked;
             }
             let asked_ns = realtime_ns();
             let Ok(Reply::Clock { realtime_ns: guest_ns }) =
                 guest.session.ask(&Request::Clock { adjust_ns: 0 }, left)
             else {
-                return None;
+                return Clock::Silent;
             };
-            Some(ClockReading { guest_ns, asked_ns, answered_ns: realtime_ns() })
+            Clock::Read(ClockReading { guest_ns, asked_ns, answered_ns: realtime_ns() })
         });
         Self(read.collect())
     }
 
-    /// Guests whose clocks went wrong from `before` to now.
+    /// Guests whose clocks went wrong from `before` to now, or are not known.
     pub(crate) fn wrong_since(&self, before: &Self, point: &Point) -> Vec<Incident> {
         let pairs = before.0.iter().zip(&self.0).zip(&point.guests);
         let wrong = pairs.filter_map(|((before, after), plan)| {
-            let off = off_by(before.as_ref()?, after.as_ref()?)?;
-            let what = format!(
-                "its clock went {:.1} % {} than the host's while its load ran, so its times are wrong",
-                100.0 * off.abs(),
-                if off > 0.0 { "faster" } else { "slower" }
-            );
+            let what = match (before, after) {
+                (Clock::Read(before), Clock::Read(after)) => wrong_clock(off_by(before, after)?),
+                (Clock::NotAsked, _) | (_, Clock::NotAsked) => return None,
+                (Clock::Silent, _) | (_, Clock::Silent) => {
+                    "it did not say what its clock showed, so nobody knows whether its times are right"
+                        .to_owned()
+                }
+            };
             Some(Incident { kind: IncidentKind::Unproven, what, guest: Some(plan.name.clone()) })
         });
         wrong.collect()
     }
+}
+
+fn wrong_clock(off: f64) -> String {
+    format!(
+        "its clock went {:.1} % {} than the host's while its load ran, so its times are wrong",
+        100.0 * off.abs(),
+        if off > 0.0 { "faster" } else { "slower" }
+    )
 }
 
 /// A clock that is set in small steps by a time service may go so much faster or slower: Linux slews by 500 ppm at most.
@@ -128,6 +148,8 @@ pub(crate) fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::{ladder, plan_of};
+    use tilemark_fixtures::TILE_WITH_CLIENT;
 
     /// A guest's clock at the end of ten seconds of the host's, each answer within a millisecond.
     fn after_ten_seconds(guest_ms: i64) -> Option<f64> {
@@ -137,6 +159,29 @@ mod tests {
             answered_ns: (host_ms + 1) * 1_000_000,
         };
         off_by(&reading(50_000, 70_000), &reading(60_000, 70_000_u64.saturating_add_signed(guest_ms)))
+    }
+
+    #[test]
+    fn a_guest_with_a_load_that_does_not_answer_has_an_unproven_clock() {
+        let plan = plan_of(TILE_WITH_CLIENT, &ladder());
+        let point = &plan.points[0];
+        let reading = |at: u64| {
+            let ns = at * 1_000_000_000;
+            Clock::Read(ClockReading { guest_ns: ns, asked_ns: ns, answered_ns: ns })
+        };
+        let found = |before, after| {
+            let clocks = |clock| Clocks(vec![clock; point.guests.len()]);
+            let incidents = clocks(after).wrong_since(&clocks(before), point);
+            incidents
+                .iter()
+                .all(|incident| incident.kind == IncidentKind::Unproven)
+                .then_some(incidents.len())
+        };
+        let all = Some(point.guests.len());
+        assert_eq!(found(reading(1), reading(2)), Some(0));
+        assert_eq!(found(reading(1), Clock::Silent), all);
+        assert_eq!(found(Clock::Silent, reading(2)), all);
+        assert_eq!(found(reading(1), Clock::NotAsked), Some(0), "there was no time to ask it");
     }
 
     #[test]
