@@ -7,6 +7,8 @@ use std::{
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 use tilemark_record::{places::Places, write_whole};
 use tilemark_site::{Engine, Host, Site, SiteError};
@@ -21,6 +23,9 @@ const FLEET: &str = "fleet.json";
 /// Where this is, nothing more is submitted.
 const CANCELLED: &str = "cancelled";
 const FLEET_BYTES_MAX: u64 = 16 << 20;
+/// How often it is tried again to lock a fleet's folder, and after how long.
+const LOCK_TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// What was asked, and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -262,7 +267,16 @@ impl FleetFolder {
     pub fn lock(&self) -> Result<FleetLock, FleetError> {
         let failed = |source: io::Error| FleetError::File { path: self.path.clone(), source };
         let file = File::open(&self.path).map_err(failed)?;
-        match file.try_lock() {
+        let mut locked = file.try_lock();
+        // A child that a killed command had just begun to start holds it until it runs its program.
+        for _ in 0..LOCK_TRIES {
+            if locked.is_ok() {
+                break;
+            }
+            thread::sleep(BETWEEN_TRIES);
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => Ok(FleetLock { _file: file }),
             Err(fs::TryLockError::WouldBlock) => Err(FleetError::Busy {
                 id: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -452,6 +466,22 @@ mod tests {
         assert!(!text.contains("confirms"));
         fs::write(&path, text).unwrap();
         assert_eq!(folder.read().unwrap(), first);
+    }
+
+    #[test]
+    fn a_lock_that_ends_soon_is_waited_for_and_one_that_does_not_is_named() {
+        let fleets = tempfile::tempdir().unwrap();
+        let folder = FleetFolder::create(fleets.path(), &fleet("web", fleets.path())).unwrap();
+        let held = folder.lock().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(BETWEEN_TRIES);
+                drop(held);
+            });
+            assert!(folder.lock().is_ok());
+        });
+        let _held = folder.lock().unwrap();
+        assert!(matches!(folder.lock(), Err(FleetError::Busy { .. })));
     }
 
     #[test]
