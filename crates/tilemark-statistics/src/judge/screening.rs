@@ -139,11 +139,13 @@ pub(crate) fn screening(
     });
     let settings = settings.collect();
     let together = beside_nothing(measured, &Screened::Together);
-    if let Some(lost) = together.as_ref().and_then(unequal_discards) {
-        missing.insert("screening.together".to_owned(), unequal_together(&lost));
-    }
-    let together = together.filter(|step| unequal_discards(step).is_none());
-    let together = together.as_ref().and_then(confirmed);
+    let together = match together.as_ref().and_then(unequal_discards) {
+        Some(lost) => {
+            missing.insert("screening.together".to_owned(), unequal_together(&lost));
+            None
+        }
+        None => together.as_ref().and_then(confirmed),
+    };
     let together_of = plan.points.iter().find(|point| point.screened == Some(Screened::Together));
     Some(Screening {
         profile: screening.profile.clone(),
