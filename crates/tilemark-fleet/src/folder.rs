@@ -7,10 +7,9 @@ use std::{
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    thread,
     time::Duration,
 };
-use tilemark_record::{places::Places, write_whole};
+use tilemark_record::{lock_within, places::Places, write_whole};
 use tilemark_site::{Engine, Host, Site, SiteError};
 use tilemark_sys::{
     files::{OPEN_FOLDER, make_folder, trusted},
@@ -23,9 +22,9 @@ const FLEET: &str = "fleet.json";
 /// Where this is, nothing more is submitted.
 const CANCELLED: &str = "cancelled";
 const FLEET_BYTES_MAX: u64 = 16 << 20;
-/// How often it is tried again to lock a fleet's folder, and after how long.
-const LOCK_TRIES: u32 = 20;
-const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+/// So long a lock of a fleet's folder is waited for: a child that a killed command had just begun to start holds it until it runs its
+/// program.
+const LOCKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What was asked, and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -267,16 +266,7 @@ impl FleetFolder {
     pub fn lock(&self) -> Result<FleetLock, FleetError> {
         let failed = |source: io::Error| FleetError::File { path: self.path.clone(), source };
         let file = File::open(&self.path).map_err(failed)?;
-        let mut locked = file.try_lock();
-        // A child that a killed command had just begun to start holds it until it runs its program.
-        for _ in 0..LOCK_TRIES {
-            if locked.is_ok() {
-                break;
-            }
-            thread::sleep(BETWEEN_TRIES);
-            locked = file.try_lock();
-        }
-        match locked {
+        match lock_within(&file, LOCKED_WITHIN) {
             Ok(()) => Ok(FleetLock { _file: file }),
             Err(fs::TryLockError::WouldBlock) => Err(FleetError::Busy {
                 id: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -473,9 +463,9 @@ mod tests {
         let fleets = tempfile::tempdir().unwrap();
         let folder = FleetFolder::create(fleets.path(), &fleet("web", fleets.path())).unwrap();
         let held = folder.lock().unwrap();
-        thread::scope(|scope| {
+        std::thread::scope(|scope| {
             scope.spawn(move || {
-                thread::sleep(BETWEEN_TRIES);
+                std::thread::sleep(LOCKED_WITHIN / 20);
                 drop(held);
             });
             assert!(folder.lock().is_ok());

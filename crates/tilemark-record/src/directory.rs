@@ -12,7 +12,10 @@ use crate::{
     bounds::check_numbers,
     error::RecordError,
     events::Events,
-    file::{make_folder, open_any_length, open_lines, read, sha256_of_plain, write_in_parts, write_whole},
+    file::{
+        lock_within, make_folder, open_any_length, open_lines, read, sha256_of_plain, write_in_parts,
+        write_whole,
+    },
     result::{RESULT_SCHEMA, RunResult},
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
@@ -27,7 +30,6 @@ use std::{
     fs,
     io::{self, Write},
     path::{Component, Path, PathBuf},
-    thread,
     time::{Duration, SystemTime},
 };
 use tilemark_plan::{
@@ -39,9 +41,8 @@ const MANIFEST: &str = "manifest.json";
 /// The version of the format of `manifest.json`.
 const MANIFEST_SCHEMA: u32 = 1;
 
-/// How often it is tried again to lock a record, and after how long.
-const LOCK_TRIES: u32 = 10;
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// So long a lock of a record is waited for: whoever only looks holds it for a moment, too.
+const LOCKED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Where a session that continues a closed record keeps the documents from before it, with their manifest.
 const BEFORE: &str = "before/";
@@ -309,16 +310,7 @@ impl RunDirectory {
     fn lock(&self) -> Result<fs::File, RecordError> {
         let folder = fs::File::open(&self.path)
             .map_err(|source| RecordError::Read { path: self.path.clone(), source })?;
-        let mut locked = folder.try_lock();
-        // Whoever only looks holds it for a moment, too.
-        for _ in 0..LOCK_TRIES {
-            if locked.is_ok() {
-                break;
-            }
-            thread::sleep(BETWEEN_TRIES);
-            locked = folder.try_lock();
-        }
-        match locked {
+        match lock_within(&folder, LOCKED_WITHIN) {
             Ok(()) => Ok(folder),
             Err(fs::TryLockError::WouldBlock) => Err(RecordError::Busy { path: self.path.clone() }),
             Err(fs::TryLockError::Error(source)) => {

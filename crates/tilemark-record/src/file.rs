@@ -6,13 +6,15 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Take, Write},
     os::{
         fd::OwnedFd,
         unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Component, Path},
+    thread,
+    time::{Duration, Instant},
 };
 use tilemark_units::Sha256Hash;
 
@@ -24,6 +26,23 @@ pub(crate) const LINES_MAX: u64 = 1 << 30;
 const FILE_MODE: u32 = 0o644;
 /// The same of a folder.
 const FOLDER_MODE: u32 = 0o755;
+
+/// How long a lock is left alone before it is tried again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Locks a file or folder for this process alone, and waits so long at most for who holds it.
+///
+/// # Errors
+/// Another one holds it still, or the file system locks nothing.
+pub fn lock_within(file: &File, within: Duration) -> Result<(), TryLockError> {
+    let until = Instant::now() + within;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(BETWEEN_TRIES),
+            locked => return locked,
+        }
+    }
+}
 
 /// Makes a folder of a record, and those above it that do not exist: everybody may read them and only their owner write them, whatever
 /// the umask.

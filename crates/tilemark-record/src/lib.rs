@@ -32,7 +32,7 @@ pub use baselines::Baselines;
 pub use directory::{Held, ROWS_MAX, RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;
 pub use events::{Event, Events};
-pub use file::{DOCUMENT_MAX, sha256_of, write_whole};
+pub use file::{DOCUMENT_MAX, lock_within, sha256_of, write_whole};
 pub use notes::{Notes, RunNotes};
 pub use runs::{Listed, NoAnswer, Runs};
 
