@@ -43,11 +43,11 @@ enum Moment {
     Load,
 }
 
-/// Whether a process is a guest: QEMU is also asked for its version.
+/// Whether a process is a guest. QEMU is also asked for its version, and has no arguments yet as it begins and none any more as it ends.
 fn is_guest(process: &Process) -> bool {
     process.name.starts_with("qemu-system")
         && fs::read(format!("/proc/{}/cmdline", process.pid))
-            .is_ok_and(|arguments| !arguments.ends_with(b"--version\0"))
+            .is_ok_and(|arguments| !arguments.is_empty() && !arguments.ends_with(b"--version\0"))
 }
 
 impl Moment {
