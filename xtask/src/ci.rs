@@ -62,12 +62,16 @@ pub(crate) fn run() -> Result<()> {
     });
     let programs = building.into_inner();
     let beside = thread::scope(|scope| {
+        let images = scope.spawn(|| timed("other images, beside the lab", &|| other_images(&programs)));
         let beside = scope.spawn(|| beside_the_tests(&programs));
         part("tests in the lab", &|| built(&programs)?.run_first());
+        let images = images.join();
         part("tests", &|| built(&programs)?.run_others());
-        beside.join()
+        let mut beside = beside.join()?;
+        beside.push(images?);
+        thread::Result::Ok(beside)
     });
-    parts.extend(beside.map_err(|_| anyhow!("the thread beside the tests panicked"))?);
+    parts.extend(beside.map_err(|_| anyhow!("a thread beside the tests panicked"))?);
     report(&parts, began.elapsed())
 }
 
@@ -112,27 +116,39 @@ fn report(parts: &[Part], all: Duration) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-/// Builds the images of guests and of the lab with the program that was built, or finds them in the tests' cache; the
-/// folder of the first.
-/// `None`: not root, and the tests that need them say that they are skipped.
-fn image() -> Result<Option<PathBuf>> {
-    let folder = image_of("first-look")?;
-    image_of("database")?;
-    image_of(crate::lab::IMAGE)?;
-    image_of("brokers")?;
-    image_of("consolidation")?;
+/// The images that the lab's tests need; the folder of the first look's.
+fn images_of_the_lab() -> Result<Option<PathBuf>> {
+    let program = tilemark();
+    let folder = image_of("first-look", Command::new(&program))?;
+    image_of(crate::lab::IMAGE, Command::new(&program))?;
     Ok(folder)
 }
 
-fn image_of(name: &str) -> Result<Option<PathBuf>> {
+/// The images that only the other tests need.
+fn other_images(programs: &Option<TestPrograms>) -> Result<()> {
+    built(programs)?;
+    for name in ["brokers", "consolidation", "database"] {
+        image_of(name, idle(tilemark().as_os_str()))?;
+    }
+    Ok(())
+}
+
+/// The program that was built.
+fn tilemark() -> PathBuf {
+    target().join("debug/tilemark")
+}
+
+/// Has the program build an image, or find it in the tests' cache, and gives its folder.
+/// `None`: not root, and the tests that need it say that they are skipped.
+fn image_of(name: &str, mut program: Command) -> Result<Option<PathBuf>> {
     let home = target().join("test-home");
-    let output = Command::new(target().join("debug/tilemark"))
+    let output = program
         .args(["image", "build", name, "--json"])
         .current_dir(workspace())
         .env("TILEMARK_HOME", &home)
-        .stderr(std::process::Stdio::inherit())
+        .stderr(Stdio::inherit())
         .output()
-        .context("the program was not built")?;
+        .with_context(|| format!("{} does not start", program.get_program().display()))?;
     let document: serde_json::Value =
         serde_json::from_slice(&output.stdout).context("`image build` printed no JSON")?;
     match document["folder"].as_str() {
@@ -145,13 +161,13 @@ fn image_of(name: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Builds all programs and tests in one go, so that both processors always have something to compile. The images are built beside
+/// Builds all programs and tests in one go, so that both processors always have something to compile. The lab's images are built beside
 /// that, from the moment that the program which builds them is there: most of an image's time is waiting for packages and for one
 /// processor. Gives the tests, with what they find in their environment.
 fn build_and_images() -> Result<TestPrograms> {
     let (image, messages) = thread::scope(|scope| {
         let mut images = None;
-        let tests = built_tests(&mut || images = Some(scope.spawn(image)));
+        let tests = built_tests(&mut || images = Some(scope.spawn(images_of_the_lab)));
         let image = images
             .map(|images| images.join().map_err(|_| anyhow!("the thread that builds images panicked"))?);
         let messages = tests?;
