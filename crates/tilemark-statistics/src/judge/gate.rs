@@ -391,7 +391,7 @@ pub(crate) fn not_served(point: &Point, kept: &[&RepeatSummary], name: &str) -> 
 fn mean(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
     let Some(limit) = gate.mean else { return Vec::new() };
     let crossing = |means: Vec<f64>, guest: Option<&str>| {
-        let figure = estimate(&means, Scale::Linear, 0).ok()?;
+        let figure = estimate(&means, Scale::Linear, 0).ok()?.map(no_less_than_zero);
         let place = place(&figure, limit.as_milliseconds())?;
         let guest = guest.map(str::to_owned);
         Some((place, Crossing { measure: GateMeasure::Mean, figure, guest, second: None }))
@@ -470,6 +470,7 @@ fn missed(
     let mut take = |repeats: Vec<Missed>, guest: Option<&str>| {
         let parts: Vec<f64> = repeats.iter().filter_map(|repeat| part(repeat.missed, repeat.of)).collect();
         let Ok(figure) = estimate(&parts, Scale::Linear, 0) else { return };
+        let figure = figure.map(as_part);
         if let Some(place) = place(&figure, limit + 1e-12) {
             let figure = flipped(figure, shown);
             found.push((place, Crossing { measure, figure, guest: guest.map(str::to_owned), second: None }));
@@ -488,6 +489,16 @@ fn missed(
         found.retain(|(_, crossing)| crossing.guest.is_some());
     }
     found
+}
+
+/// A mean of times is not negative, though the interval of Student's t about it may reach there.
+fn no_less_than_zero(milliseconds: f64) -> f64 {
+    milliseconds.max(0.0)
+}
+
+/// A part of all is between none and all, though the interval of Student's t about it may reach beyond.
+pub(super) fn as_part(part: f64) -> f64 {
+    part.clamp(0.0, 1.0)
 }
 
 /// A figure as it is shown; what is shown may grow where what is judged falls.

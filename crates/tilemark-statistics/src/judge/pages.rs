@@ -3,7 +3,7 @@
 use tilemark_record::result::PagesResult;
 use tilemark_record::summary::{LoadFigures, Quality};
 
-use super::notes::Notes;
+use super::{gate::as_part, notes::Notes};
 use crate::figure::Scale;
 use crate::interval::estimate;
 
@@ -17,7 +17,7 @@ pub(crate) fn pages(kept: &[&LoadFigures], seed: u64, notes: &mut Notes) -> Opti
             .filter(|quality| quality.of > 0)
             .map(|quality| of(quality) as f64 / quality.of as f64)
             .collect();
-        notes.figure(what, estimate(&parts, Scale::Linear, seed))
+        notes.figure(what, estimate(&parts, Scale::Linear, seed).map(|figure| figure.map(as_part)))
     };
     Some(PagesResult {
         good: part("pages.good", |quality| quality.good),

@@ -391,6 +391,25 @@ fn a_guest_that_is_slow_on_average_breaks_the_mean_however_many_are_beside_it() 
 }
 
 #[test]
+fn means_and_parts_that_scatter_widely_have_intervals_of_what_can_be() {
+    let text = SCENARIO.replace("[ladder]", "[gate]\np99 = \"10s\"\nmean = \"1s\"\n[ladder]");
+    let scattered = |repeat: &mut RepeatSummary| {
+        let at = load(repeat, "steady");
+        let (load, repeat) = (&mut repeat.loads[at], repeat.repeat);
+        load.latency_ms.mean = Some([100.0, 200.0, 2_000.0][repeat as usize % 3]);
+        let of = load.completed;
+        let good = if repeat == 2 { of * 9 / 10 } else { of };
+        load.quality = Some(Quality { good, tolerable: of, of, good_ms: 3e3, tolerable_ms: 5e3 });
+    };
+    let judged = of_scenario(&text, &[1, 2]).at(2, scattered).judged();
+    assert!(judged.sentence.contains("ms on average [0, "), "{}", judged.sentence);
+    let steady = judged.points[1].loads.iter().find(|load| load.name == "steady").unwrap();
+    let good = steady.pages.as_ref().unwrap().good.as_ref().unwrap();
+    assert_eq!(good.high, Some(1.0), "{good:?}");
+    assert!(good.value < 1.0 && good.low.is_some_and(|low| low < good.value), "{good:?}");
+}
+
+#[test]
 fn a_guest_with_few_good_pages_breaks_the_gate_however_many_are_beside_it() {
     let text = SCENARIO.replace("[ladder]", "[gate]\ngood = \"90%\"\n[ladder]");
     let text = text.replace("[load.web]\n", "[load.sessions]\n");
