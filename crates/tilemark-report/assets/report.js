@@ -81,6 +81,8 @@
     formatter, transitionDuration: 0, ...more,
   });
   const lines = (parts) => parts.filter((part) => part !== null && part !== undefined && part !== "").map(escaped).join("<br>");
+  // A step in words: `2 tiles`, `64 KiB size`; roles say by themselves what they are.
+  const stepWords = (label) => (data.axis === "roles" ? label : data.axis === "tiles" && label === "1" ? "1 tile" : `${label} ${data.axis}`);
   const category = (labels, more) => ({
     type: "category", data: labels, axisLine: { lineStyle: { color: colour("faint") } }, axisTick: { show: false },
     axisLabel: { ...textStyle("ink"), hideOverlap: true, margin: 8 }, nameTextStyle: textStyle(), ...more,
@@ -162,7 +164,7 @@
     const series = [];
     for (const line of drawn) {
       const hint = (point) => lines([
-        `${line.name}, ${data.steps[point.step]} ${data.axis}`,
+        `${line.name}, ${stepWords(data.steps[point.step])}`,
         `p99 ${three(point.value)} ms` + (point.low === null ? ", no interval" : ` [${three(point.low)}, ${three(point.high)}]`) + (point.n ? `, ${point.n} repeats` : ""),
         point.offered === null ? "" : `asked ${three(point.offered)}/s`,
         point.achieved === null ? "" : `achieved ${percent(point.achieved)}`,
@@ -214,7 +216,7 @@
         type: "line", xAxisIndex: 1, yAxisIndex: 1, animation: false, symbol: "circle", symbolSize: 5, showAllSymbol: true, z: line.lead ? 5 : 3,
         lineStyle: { color: line.ink, width: line.lead ? 1.8 : 1.2, type: line.kind === "twin" ? [6, 4] : "solid" }, itemStyle: { color: line.ink },
         data: line.points.filter((point) => point.achieved !== null).sort((a, b) => a.step - b.step).map((point) => ({
-          value: [point.step, point.achieved], hint: lines([`${line.name}, ${data.steps[point.step]} ${data.axis}`, `achieved ${percent(point.achieved)} of the demand`]),
+          value: [point.step, point.achieved], hint: lines([`${line.name}, ${stepWords(data.steps[point.step])}`, `achieved ${percent(point.achieved)} of the demand`]),
           itemStyle: { color: point.achieved < data.gate.achieved ? colour("bad") : line.ink }, symbol: point.achieved < data.gate.achieved ? "diamond" : "circle", symbolSize: point.achieved < data.gate.achieved ? 9 : 5,
         })),
         markLine: line.lead ? { silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.2, type: "solid" }, data: [{ yAxis: data.gate.achieved }], label: { show: false } } : undefined,
@@ -334,20 +336,23 @@
     const longest = Math.max(...blank.map((word) => word.length), 0);
     const upright = slot < longest * 6.9, size = slot < longest * 7.8 && !upright ? 10.5 : 11.5;
     const names = Math.max(...bars.map((bar) => bar.label.length), 0);
+    // Roles are read along their bars: cut to the width of a bar they would all be alike.
+    const along = data.axis === "roles" && names * 7 > slot;
+    const foot = along ? names * 6.4 : 26;
     const series = parts.filter(([key]) => key === "idle" || bars.some((bar) => bar.parts && bar.parts[key] >= 0.005)).map(([key, name, ink]) => ({
       type: "bar", stack: "all", name, barWidth: Math.min(slot * 0.72, 52), animation: false,
       itemStyle: { color: colour(ink), borderColor: colour("paper"), borderWidth: slot > 16 ? 0.8 : 0, decal: key === "idle_of_load" ? stripes() : data.emulated && !isIdle(key) ? decal() : undefined },
       data: bars.map((bar) => ({
         value: bar.parts ? bar.parts[key] * 100 : null, itemStyle: { opacity: bar.struck ? 0.45 : 1 },
-        hint: bar.parts ? lines([`${bar.label} ${data.axis}` + (bar.struck ? ", not trusted" : ""), ...parts.map(([part, word]) => `${word} ${percent(bar.parts[part])}`), bar.limit ? `limit: ${bar.limit}` : ""]) : "",
+        hint: bar.parts ? lines([stepWords(bar.label) + (bar.struck ? ", not trusted" : ""), ...parts.map(([part, word]) => `${word} ${percent(bar.parts[part])}`), bar.limit ? `limit: ${bar.limit}` : ""]) : "",
       })),
     }));
     legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink)), ...(name === "idle, the load's own" ? [slash()] : [])] })));
     return {
       animation: false, tooltip: tooltip((item) => item.data.hint || "", { trigger: "item" }),
-      grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
+      grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: foot + 16 },
       xAxis: [
-        category(bars.map((bar) => bar.label), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, ...(names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
+        category(bars.map((bar) => bar.label), { name: along ? "" : data.axis, nameLocation: "middle", nameGap: foot, axisLabel: { ...textStyle("ink"), hideOverlap: !along, ...(along ? { rotate: 90, interval: 0 } : names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
         category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", size), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "breaks" ? "bad" : "soft"), fontWeight: 600 } }),
       ],
       yAxis: values({ min: 0, max: 100, interval: 25, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
@@ -403,7 +408,7 @@
     const seen = [...new Set(data.timeline.repeats.map((repeat) => repeat.point))].sort((a, b) => place(a) - place(b));
     return seen.map((point) => {
       const detail = data.details[place(point)];
-      const name = detail ? `${detail.label} ${data.axis}` + (data.details.some((one) => one.group !== detail.group) && detail.group ? `, ${detail.group}` : "") + `: ${detail.outcome}` : `point ${point}`;
+      const name = detail ? stepWords(detail.label) + (data.details.some((one) => one.group !== detail.group) && detail.group ? `, ${detail.group}` : "") + `: ${detail.outcome}` : `point ${point}`;
       return { point, name, detail };
     });
   }
@@ -532,7 +537,7 @@
             const named = (value) => `tile ${detail.tiles.indexOf(value) + 1}: ${three(value)} ${detail.unit}, ${share(value)} of the step`;
             return {
               value: [detail.count, total(step)], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle",
-              hint: lines([`${detail.label} ${data.axis}: ${three(total(step))} ${detail.unit}` + (detail.struck ? ", not trusted" : ""), ...(detail.tiles.length > 1 ? [`least, ${named(low)}`, `most, ${named(high)}`, `even is ${percent(1 / detail.tiles.length)}`] : [])]),
+              hint: lines([`${stepWords(detail.label)}: ${three(total(step))} ${detail.unit}` + (detail.struck ? ", not trusted" : ""), ...(detail.tiles.length > 1 ? [`least, ${named(low)}`, `most, ${named(high)}`, `even is ${percent(1 / detail.tiles.length)}`] : [])]),
             };
           }),
         },
@@ -549,7 +554,7 @@
       type: "line", name, animation: false, showAllSymbol: true, connectNulls: true, symbolSize: details.length > 20 ? 5 : 7, lineStyle: { color: ink, width: 2, type: dash ? [6, 4] : "solid" }, itemStyle: { color: ink },
       data: details.filter((detail) => of(detail) > 0).map((detail) => ({
         value: [detail.count, scale.to(of(detail))], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle", itemStyle: { color: outcomeInk(detail, ink) },
-        hint: lines([`${detail.label} ${data.axis}` + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
+        hint: lines([stepWords(detail.label) + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
       })),
     });
     const limit = (ms, name, dash) => ({
@@ -584,7 +589,7 @@
     return {
       animation: false, tooltip: tooltip((item) => {
         const detail = details[item.value[0]], value = item.value[2] - item.value[1], total = detail.tiles.reduce((sum, one) => sum + one, 0);
-        return lines([`${stepName(detail, details)} ${data.axis}: tile ${item.value[3] + 1} of ${detail.tiles.length}`, `${three(value)} ${detail.unit}`, `${percent(value / total)} of the step; even is ${percent(1 / detail.tiles.length)}`]);
+        return lines([`${stepWords(stepName(detail, details))}: tile ${item.value[3] + 1} of ${detail.tiles.length}`, `${three(value)} ${detail.unit}`, `${percent(value / total)} of the step; even is ${percent(1 / detail.tiles.length)}`]);
       }),
       grid: { outerBoundsMode: "none", left: 72, right: 14, top: 12, bottom: 42 },
       xAxis: category(details.map((detail) => stepName(detail, details)), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: Math.max(slot - 4, 26), overflow: "truncate" } }),
@@ -614,7 +619,7 @@
     }
     const strong = (index) => 0.35 + (0.65 * (index + 1)) / details.length;
     return {
-      animation: false, tooltip: tooltip((item) => lines([`${item.seriesName} ${data.axis}`, `${item.name} ${three(scale.from(item.value))} ms`])),
+      animation: false, tooltip: tooltip((item) => lines([stepWords(item.seriesName), `${item.name} ${three(scale.from(item.value))} ms`])),
       grid: { outerBoundsMode: "none", left: 52, right: 76, top: 12, bottom: 42 },
       xAxis: category(["p50", "p90", "p99", "p99.9", "max"], { boundaryGap: false, name: "of all requests of a step", nameLocation: "middle", nameGap: 26 }),
       yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
@@ -650,7 +655,7 @@
       const details = real().filter((detail) => pick(detail) !== null);
       const slot = (widthOf(id) - 70) / Math.max(details.length, 1);
       return {
-        animation: false, tooltip: tooltip((item) => lines([`${item.name} ${data.axis}`, `${three(item.value)} ${unit}`])),
+        animation: false, tooltip: tooltip((item) => lines([stepWords(item.name), `${three(item.value)} ${unit}`])),
         grid: { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 },
         xAxis: category(details.map((detail) => stepName(detail, details)), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: Math.max(slot - 4, 26), overflow: "truncate" } }),
         yAxis: values({ min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),

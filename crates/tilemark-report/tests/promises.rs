@@ -578,6 +578,25 @@ fn who_slows_whom_comes_before_the_steps_with_its_intervals_and_reasons() {
 }
 
 #[test]
+fn steps_of_roles_are_named_by_their_roles_and_have_no_charts_of_tiles() {
+    let mut report = with_slowdowns();
+    let names = ["web alone", "hog alone", "web + hog", "hog + hog"];
+    for (point, name) in report.result.points.iter_mut().zip(names) {
+        point.vary = [("roles".to_owned(), name.to_owned())].into();
+    }
+    let page = html(&report);
+    let loads = &page[page.find("Every load").unwrap()..];
+    for name in names {
+        assert!(loads.contains(&format!(">{name}<")), "{name}: {loads}");
+        assert!(page.contains(&format!("\"label\":\"{name}\"")), "{name}");
+    }
+    assert!(page.contains("\"axis\":\"roles\""));
+    for chart in ["chart-bands", "chart-percentiles", "chart-fairness", "chart-left"] {
+        assert!(!page.contains(&format!("id=\"{chart}\"")), "{chart}");
+    }
+}
+
+#[test]
 fn who_slows_whom_names_what_is_certain_over_all_ratios_unless_the_record_is_older() {
     let mut report = with_slowdowns();
     let plain = Style { colour: Colour::Plain, width: 400 };

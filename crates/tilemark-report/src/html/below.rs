@@ -6,7 +6,7 @@ use super::{
     section::{begin, section, table},
     terms::term,
 };
-use crate::view::{self, Charts, Section, View};
+use crate::view::{self, Axis, Charts, Section, View};
 
 pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &[Section]) {
     for one in sections.iter().filter(|section| !section.is_answer) {
@@ -24,8 +24,21 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &
     }
     if view.headline().is_empty() {
         memory(page, view);
+        notes(page, view);
         return;
     }
+    // Of roles and pairs of them the matrix compares what can be compared: their tiles and guests are few and differ.
+    if view.axis != Axis::Roles {
+        tiles_and_guests(page, view, charts);
+    }
+    notes(page, view);
+    begin(page, "loads", "Every load");
+    table(page, "loads", &view::loads(view));
+    page.raw("<p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
+}
+
+/// What tiles and guests were served, and the memory that they took.
+fn tiles_and_guests(page: &mut Markup, view: &View, charts: &Charts) {
     page.raw("<div class=\"charts even\">\n");
     chart(page, "Served by tile", "one band a tile; even bands are fair", "chart-bands");
     if charts.has_ladder() {
@@ -43,9 +56,6 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &
     }
     fairness(page, view);
     memory(page, view);
-    begin(page, "loads", "Every load");
-    table(page, "loads", &view::loads(view));
-    page.raw("<p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
 }
 
 fn chart(page: &mut Markup, title: &'static str, unit: &'static str, id: &'static str) {
@@ -106,6 +116,9 @@ fn memory(page: &mut Markup, view: &View) {
         page.raw("<div class=\"chart absent\"><p>No figures: the record does not say.</p></div>");
     }
     page.raw("</figure></div>\n");
+}
+
+fn notes(page: &mut Markup, view: &View) {
     for note in view.notes() {
         page.element("p", "about", &note);
     }

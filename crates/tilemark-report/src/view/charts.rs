@@ -1,6 +1,6 @@
 //! The data of the charts, as the page's script reads it.
 
-use super::groups::{Group, Kind, View, side_words, vary_words};
+use super::groups::{Axis, Group, Kind, View, side_words, vary_words};
 use super::outcome::Outcome;
 use super::rows::{limit_word, load_p99, p99};
 use super::section::{Chart, Section};
@@ -406,7 +406,9 @@ fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
 fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
     let mut points: Vec<(&Group, &PointResult)> =
         drawn.iter().flat_map(|group| group.points.iter().map(move |point| (*group, *point))).collect();
-    let several = drawn.iter().filter(|group| group.kind == Kind::Main).count() > 1;
+    // Roles say by their step which group they are.
+    let several =
+        view.axis != Axis::Roles && drawn.iter().filter(|group| group.kind == Kind::Main).count() > 1;
     // The twin's processors are shown with its figures below: here they would double every step.
     points.retain(|(group, _)| group.kind != Kind::Twin);
     if several {
@@ -485,7 +487,10 @@ fn detail<'a>(view: &View<'a>, group: &Group, point: &'a PointResult) -> Detail 
     Detail {
         index: point.index,
         label: view.step(point),
-        group: if alone && group.kind == Kind::Main { String::new() } else { group.name.clone() },
+        group: match group.kind {
+            Kind::Main if alone || view.axis == Axis::Roles => String::new(),
+            _ => group.name.clone(),
+        },
         kind: kind_name(group.kind),
         outcome: Outcome::of(view, point).word(),
         struck: view.struck(point),

@@ -31,6 +31,8 @@ pub(crate) enum Axis {
     Tiles,
     /// Values of what varies, at one tile count.
     Vary,
+    /// Roles of a tile, alone and in pairs: each point is a group of its own.
+    Roles,
 }
 
 /// Points that belong on one line.
@@ -74,11 +76,11 @@ impl<'a> View<'a> {
     /// Puts `report` in order.
     pub(crate) fn of(report: &'a Report) -> Self {
         let points = &report.result.points;
-        let axis = axis(points);
+        let axis = axis(report);
         let main = main_backend(report);
         let mut lines: BTreeMap<_, Vec<&PointResult>> = BTreeMap::new();
         for point in points {
-            let vary = if axis == Axis::Tiles { point.vary.clone() } else { BTreeMap::new() };
+            let vary = if axis == Axis::Vary { BTreeMap::new() } else { point.vary.clone() };
             let key =
                 (kind(report, point.backend, main), point.side, vary_order(report, &vary), point.backend);
             lines.entry(key).or_default().push(point);
@@ -172,7 +174,7 @@ impl<'a> View<'a> {
     pub(crate) fn step(&self, point: &PointResult) -> String {
         match self.axis {
             Axis::Tiles => point.tiles.to_string(),
-            Axis::Vary => vary_words(point),
+            Axis::Vary | Axis::Roles => vary_words(point),
         }
     }
 
@@ -181,7 +183,7 @@ impl<'a> View<'a> {
         let step = self.step(point);
         let alone = self.groups.iter().filter(|other| other.kind == group.kind).count() == 1;
         match group.kind {
-            Kind::Main if alone => step,
+            Kind::Main if alone || self.axis == Axis::Roles => step,
             _ => format!("{step}, {}", group.name),
         }
     }
@@ -189,7 +191,8 @@ impl<'a> View<'a> {
     /// The head of a point's row, with its group; it names a point that is not trusted.
     pub(crate) fn head(&self, group: &Group, point: &PointResult) -> Cell {
         let step = self.step(point);
-        let step = if group.name.is_empty() { step } else { format!("{step}, {}", group.name) };
+        let is_named = group.name.is_empty() || self.axis == Axis::Roles;
+        let step = if is_named { step } else { format!("{step}, {}", group.name) };
         Cell::from(step).beside(self.struck(point).then(|| "(not trusted)".to_owned()))
     }
 
@@ -229,6 +232,7 @@ impl<'a> View<'a> {
     pub(crate) fn axis_words(&self) -> String {
         match self.axis {
             Axis::Tiles => "tiles".to_owned(),
+            Axis::Roles => "roles".to_owned(),
             Axis::Vary => {
                 let names: BTreeSet<&str> = self
                     .report
@@ -249,7 +253,7 @@ impl<'a> View<'a> {
             drawn.iter().flat_map(|group| group.points.iter().copied()).collect();
         points.sort_by_key(|point| match self.axis {
             Axis::Tiles => (point.tiles as usize, 0),
-            Axis::Vary => (0, point.index),
+            Axis::Vary | Axis::Roles => (0, point.index),
         });
         let mut steps = Vec::new();
         for point in points {
@@ -346,7 +350,11 @@ pub(crate) fn vary_words(point: &PointResult) -> String {
     values.join(", ")
 }
 
-fn axis(points: &[PointResult]) -> Axis {
+fn axis(report: &Report) -> Axis {
+    if report.result.interference.is_some() {
+        return Axis::Roles;
+    }
+    let points = &report.result.points;
     let tiles: BTreeSet<u32> = points.iter().map(|point| point.tiles).collect();
     let vary: BTreeSet<_> = points.iter().map(|point| &point.vary).collect();
     if tiles.len() == 1 && vary.len() > 1 { Axis::Vary } else { Axis::Tiles }

@@ -9,7 +9,8 @@ use tilemark_record::{
 };
 
 const ABOUT: &str = "Each user draws its jobs from the mix without replacement; every result is checked. JTI is AIM7's index of how \
-    equal users' times were within a guest, 100 if they were the same: the mean over guests and repeats, and the lowest.";
+    equal users' times were within a guest, 100 if they were the same: the mean over guests and repeats, and the lowest. There is none where the users did too few jobs, \
+    or had too few kinds of jobs in common, to be compared.";
 
 /// The part of a report that loads of jobs have; nothing where the record has none.
 pub(crate) fn jobs(view: &View) -> Option<Section> {
@@ -81,7 +82,7 @@ fn rates_of<'a>(view: &View<'a>, point: &'a PointResult, name: &str) -> Option<V
 fn mean_at(view: &View, group: &Group, point: &PointResult) -> String {
     match view.axis {
         Axis::Tiles => format!("Mean at {}", counted(point.tiles.into(), "tile")),
-        Axis::Vary => format!("Mean at {}", view.head(group, point).text),
+        Axis::Vary | Axis::Roles => format!("Mean at {}", view.head(group, point).text),
     }
 }
 

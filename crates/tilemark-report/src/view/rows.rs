@@ -221,7 +221,7 @@ pub(crate) fn percent_or_none(fraction: f64) -> String {
 fn step(view: &View, point: &PointResult) -> String {
     match view.axis {
         super::Axis::Tiles => point.tiles.to_string(),
-        super::Axis::Vary => format!("{} ({})", point.tiles, view.step(point)),
+        super::Axis::Vary | super::Axis::Roles => format!("{} ({})", point.tiles, view.step(point)),
     }
 }
 
