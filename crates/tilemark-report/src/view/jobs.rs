@@ -116,9 +116,15 @@ fn times_table(view: &View, loads: &BTreeSet<&str>) -> Option<Table> {
         let row = Row::of(view, first, *name, lines);
         Row { struck: row.struck || view.struck(last), ..row }
     });
-    let rows = rows.filter(|row| !row.lines.is_empty()).collect();
-    Some(Table { title: "Time by kind of job", ..Table::new(columns, rows) })
+    let rows: Vec<Row> = rows.filter(|row| !row.lines.is_empty()).collect();
+    let mut lines = rows.iter().flat_map(|row| &row.lines);
+    let lacks_times = lines.any(|line| line.iter().any(Cell::is_missing));
+    let below = lacks_times.then(|| TOO_FEW.to_owned()).into_iter().collect();
+    Some(Table { title: "Time by kind of job", below, ..Table::new(columns, rows) })
 }
+
+/// What a dash means in the table of kinds.
+const TOO_FEW: &str = "\u{2013}: no guest did enough jobs of that kind in a repeat for this figure";
 
 fn kinds<'a>(view: &View<'a>, point: &'a PointResult, name: &str) -> BTreeMap<JobKind, Vec<&'a JobTimes>> {
     let mut kinds: BTreeMap<JobKind, Vec<&JobTimes>> = BTreeMap::new();
