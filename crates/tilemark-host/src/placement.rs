@@ -1,4 +1,4 @@
-//! Where the kernel has the threads and the memory of a process.
+//! Where the kernel has the threads and the memory of a process, and the interrupts of devices.
 //!
 //! One file and one call a thread, one file a process. The kernel walks the process's page tables for that file, so it is read once in a
 //! measurement and not once a second.
@@ -121,9 +121,54 @@ pub fn parse_numa_maps(text: &str) -> BTreeMap<u32, u64> {
     bytes
 }
 
+/// Interrupts of devices since the boot, by the processor that served them; `proc` is the folder of proc(5). Those of the processors
+/// themselves, such as their timers, are not among them.
+///
+/// # Errors
+/// Where the kernel does not give them.
+pub fn device_interrupts(proc: &Path) -> io::Result<BTreeMap<u32, u64>> {
+    Ok(parse_interrupts(&fs::read_to_string(proc.join("interrupts"))?))
+}
+
+/// The sums in `/proc/interrupts`: its head names the processors that are online, and a line of a device begins with a number.
+fn parse_interrupts(text: &str) -> BTreeMap<u32, u64> {
+    let mut lines = text.lines();
+    let head = lines.next().unwrap_or_default().split_whitespace();
+    let processors: Vec<u32> = head.map_while(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
+    let mut sums: BTreeMap<u32, u64> = processors.iter().map(|id| (*id, 0)).collect();
+    for line in lines {
+        let Some((_, counts)) = line.split_once(':').filter(|(name, _)| name.trim().parse::<u32>().is_ok())
+        else {
+            continue;
+        };
+        let counts = counts.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+        for (id, count) in processors.iter().zip(counts) {
+            let sum = sums.entry(*id).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupts_of_devices_are_summed_by_processor_and_those_of_processors_are_not() {
+        let text = "\
+            CPU0       CPU2
+  24:          1          0  IO-APIC   5-edge      ACPI:Ged
+  36:         40   16561300 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+  37:          7
+ NMI:          0          9   Non-maskable interrupts
+ LOC:   28445702   26796140   Local timer interrupts
+ ERR:          3
+";
+        assert_eq!(parse_interrupts(text), [(0, 48), (2, 16_561_300)].into());
+        assert_eq!(parse_interrupts(""), BTreeMap::new());
+        assert!(!device_interrupts(Path::new("/proc")).unwrap().is_empty());
+    }
 
     #[test]
     fn pages_are_counted_by_node_in_their_size_and_programs_are_not() {

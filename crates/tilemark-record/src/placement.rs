@@ -11,6 +11,21 @@ pub struct PlaceFigures {
     pub took_ms: f64,
     /// Each guest.
     pub guests: Vec<GuestPlaceFigures>,
+    /// Which processors served interrupts of devices, from the start of the loads until then. Absent in older records, and where the
+    /// kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<InterruptFigures>,
+}
+
+/// Interrupts of devices, which stay where the host has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterruptFigures {
+    /// How many were served on processors of guests.
+    pub on_guests: u64,
+    /// How many were served on processors that only the load uses.
+    pub on_load: u64,
+    /// How many were served on any other processor.
+    pub elsewhere: u64,
 }
 
 /// Where one guest was.

@@ -62,7 +62,7 @@ fn a_twin_stays_where_the_plan_puts_it_and_the_record_has_every_thread() {
     let said = real.start(&run("measure.length=2s", &["--set", &place])).said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let summary = first_repeat(&real, &result.run);
-    let PlaceFigures { guests, .. } = summary.place.unwrap();
+    let PlaceFigures { guests, interrupts, .. } = summary.place.unwrap();
     let [guest] = guests.as_slice() else { panic!("{guests:?}") };
     assert_eq!((&*guest.guest, guest.is_planned, &guest.unread), ("tile-001-web", true, &None));
     assert!(guest.threads.iter().any(|thread| thread.name.starts_with("nginx")), "{guest:?}");
@@ -77,6 +77,7 @@ fn a_twin_stays_where_the_plan_puts_it_and_the_record_has_every_thread() {
     }
     assert_eq!((guest.threads_elsewhere, guest.memory_bytes_elsewhere), (0, 0));
     assert!(guest.memory_bytes.values().sum::<u64>() > 1 << 20, "{guest:?}");
+    assert!(interrupts.is_some(), "every kernel lists its interrupts");
     let notes = notes_of(&result);
     let wanted = "placement, read under load in 1 repeat: every thread on the processors planned; 100 % of the pages on the node planned";
     assert!(result.points[0].repeats_kept == 0 || notes.contains(wanted), "{notes}");

@@ -157,6 +157,7 @@ impl Measurement<'_> {
         let is_native = self.point.backend == plan::Backend::Native;
         if is_wanted || is_native {
             scope.spawn(move || {
+                let before = place_watch::interrupts_so_far().filter(|_| is_wanted);
                 // The other end goes where the measurement ends before.
                 if hears.recv().is_err() {
                     return;
@@ -165,7 +166,12 @@ impl Measurement<'_> {
                     let _ = strayed.set(place_watch::strayed(self.backend, self.point, ids));
                 }
                 if is_wanted {
-                    let _ = place.set(place_watch::read(self.backend, self.point, ids));
+                    let both = before.zip(place_watch::interrupts_so_far());
+                    let interrupts = both.map(|(before, after)| {
+                        place_watch::interrupts_between(&before, &after, &self.plan.processors)
+                    });
+                    let read = place_watch::read(self.backend, self.point, ids);
+                    let _ = place.set(PlaceFigures { interrupts, ..read });
                 }
             });
         }

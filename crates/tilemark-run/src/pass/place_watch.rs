@@ -13,13 +13,13 @@ use std::{
     time::Instant,
 };
 use tilemark_guests::{Backend, GuestId};
-use tilemark_host::placement::{ThreadPlace, memory_by_node, threads_of, vhost_threads};
+use tilemark_host::placement::{ThreadPlace, device_interrupts, memory_by_node, threads_of, vhost_threads};
 use tilemark_plan::{
     place::{GuestPlace, is_placed, ranges},
-    plan::{self, GuestPlan, Plan, Point},
+    plan::{self, GuestPlan, Plan, Point, Processors},
 };
 use tilemark_record::{
-    placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures},
+    placement::{GuestPlaceFigures, InterruptFigures, PlaceFigures, ThreadFigures},
     summary::{Incident, IncidentKind},
 };
 use tilemark_units::counted;
@@ -72,7 +72,34 @@ pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Pla
         guest(point.backend, plan, &pids, of_kernel_for(&of_kernel, &hosts))
     };
     let guests = point.guests.iter().zip(processes).map(guest).collect();
-    PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests }
+    PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests, interrupts: None }
+}
+
+/// Interrupts of devices since the boot by processor; nothing where the kernel does not say.
+pub(crate) fn interrupts_so_far() -> Option<BTreeMap<u32, u64>> {
+    device_interrupts(&host_proc()).ok()
+}
+
+/// Which processors served the interrupts of devices between two readings.
+pub(crate) fn interrupts_between(
+    before: &BTreeMap<u32, u64>,
+    after: &BTreeMap<u32, u64>,
+    processors: &Processors,
+) -> InterruptFigures {
+    let mut figures = InterruptFigures::default();
+    for (id, count) in after {
+        let place = if processors.guests.contains(id) {
+            &mut figures.on_guests
+        } else if processors.load.contains(id) {
+            &mut figures.on_load
+        } else {
+            &mut figures.elsewhere
+        };
+        // A processor that came online meanwhile had none before.
+        let served = count.saturating_sub(before.get(id).copied().unwrap_or_default());
+        *place = place.saturating_add(served);
+    }
+    figures
 }
 
 /// Twins that may run beside their own processors. The host's kernel lets any program choose others, and where it has no controller that
@@ -288,6 +315,17 @@ mod tests {
         let found = strayed_twin(&elsewhere, &[own]).unwrap();
         assert_eq!((found.kind, found.guest.as_ref()), (IncidentKind::Unproven, Some(&elsewhere.name)));
         assert!(found.what.contains("which are not its own (4000)"), "{}", found.what);
+    }
+
+    #[test]
+    fn interrupts_count_where_they_were_served_since_the_first_reading() {
+        let processors = Processors { load: vec![0], guests: vec![1, 2] };
+        let before = BTreeMap::from([(0, 100), (1, 7), (3, 5)]);
+        let after = BTreeMap::from([(0, 140), (1, 7), (2, 9), (3, 6)]);
+        let wanted = InterruptFigures { on_guests: 9, on_load: 40, elsewhere: 1 };
+        assert_eq!(interrupts_between(&before, &after, &processors), wanted);
+        let shared = Processors { load: vec![0, 1], guests: vec![0, 1] };
+        assert_eq!(interrupts_between(&before, &after, &shared).on_load, 0, "guests have them too");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether the kernel kept guests where the plan puts them. It enters no figure and discards nothing: the figures are those of where guests
 //! really were, which the note says.
 
-use tilemark_record::placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures};
+use tilemark_record::placement::{GuestPlaceFigures, InterruptFigures, PlaceFigures, ThreadFigures};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
@@ -32,8 +32,29 @@ fn of_guests(kept: &[&RepeatSummary]) -> Vec<String> {
     let repeats = counted(read.len() as u64, "repeat");
     let found = [threads(&guests), pages(&guests)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let mut notes = vec![format!("placement, read under load in {repeats}: {found}")];
+    notes.extend(interrupts(&read));
     notes.extend(unread(&guests));
     notes
+}
+
+/// Fewer interrupts on guests' processors are not worth a note.
+const SOME: f64 = 0.05;
+
+/// Where interrupts of devices were served. They stay where the host has them: a guest shares its processors with those that come there.
+/// In words, not in percent, so that the notes of many steps are the same one; the record has the counts.
+fn interrupts(read: &[&PlaceFigures]) -> Option<String> {
+    let known: Vec<&InterruptFigures> = read.iter().filter_map(|read| read.interrupts.as_ref()).collect();
+    let sum =
+        |of: fn(&InterruptFigures) -> u64| known.iter().map(|found| u128::from(of(found))).sum::<u128>();
+    let of_guests = sum(|found| found.on_guests);
+    let all = of_guests + sum(|found| found.on_load) + sum(|found| found.elsewhere);
+    let part = of_guests as f64 / all.max(1) as f64;
+    let how_many = if part >= 0.5 { "most" } else { "some" };
+    (part >= SOME).then(|| {
+        format!(
+            "{how_many} interrupts of devices were served on processors of guests; `host.setting.\"irq.DEVICE.affinity\"` moves them"
+        )
+    })
 }
 
 fn threads(guests: &[&GuestPlaceFigures]) -> Option<String> {
@@ -119,6 +140,22 @@ mod tests {
             .flatten()
             .collect::<Vec<_>>()
             .join("; ")
+    }
+
+    #[test]
+    fn interrupts_on_processors_of_guests_are_a_note_from_a_twentieth_on() {
+        let said = |on_guests, on_load, elsewhere| {
+            let figures = PlaceFigures {
+                interrupts: Some(InterruptFigures { on_guests, on_load, elsewhere }),
+                ..PlaceFigures::default()
+            };
+            interrupts(&[&figures, &PlaceFigures::default()]).unwrap_or_default()
+        };
+        assert!(
+            said(50, 30, 20).starts_with("most interrupts of devices were served on processors of guests")
+        );
+        assert!(said(5, 90, 5).starts_with("some interrupts"), "{}", said(5, 90, 5));
+        assert_eq!([said(4, 90, 6), said(0, 0, 0), said(0, u64::MAX, 1)], [""; 3]);
     }
 
     #[test]
