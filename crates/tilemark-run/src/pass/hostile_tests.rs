@@ -311,12 +311,21 @@ fn what_an_agent_says_in_words_is_cut() {
     let errors = of_disk(&ran).errors;
     assert_eq!(errors.len(), 2);
     assert!(errors.iter().all(|error| error.chars().count() < 1_100));
-    let failed = event(LoadEvent::Failed { message: words.clone(), remedy: words });
-    let ran = beside(at_once(&[ready(), failed.clone()]));
-    ran.outcome.as_ref().unwrap();
-    let incident = &ran.repeats()[0].incidents[0];
-    assert_eq!((incident.kind, incident.guest.as_deref()), (IncidentKind::ServiceErrors, Some(GUEST)));
-    assert!(incident.what.starts_with("its load failed: ") && incident.what.chars().count() < 1_100);
+    let failed = event(LoadEvent::Failed { message: words.clone(), remedy: words.clone() });
+    for (what, failed) in [
+        ("its load failed", failed.clone()),
+        (
+            "it could not do what nobody had asked",
+            frame(&Reply::Failed { message: words.clone(), remedy: words }),
+        ),
+    ] {
+        let ran = beside(at_once(&[ready(), failed]));
+        ran.outcome.as_ref().unwrap_or_else(|failure| panic!("{what}: {}", failure.code.name()));
+        assert_eq!(ran.repeats()[0].incidents.len(), 1, "{what}");
+        let incident = &ran.repeats()[0].incidents[0];
+        assert_eq!((incident.kind, incident.guest.as_deref()), (IncidentKind::ServiceErrors, Some(GUEST)));
+        assert!(incident.what.starts_with("its load failed: ") && incident.what.chars().count() < 1_100);
+    }
     let ran = beside(at_once(&[failed]));
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     assert!(ran.failure().message.starts_with("the load inside guest `tile-001-disk` failed: "));

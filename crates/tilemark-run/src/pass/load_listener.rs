@@ -10,6 +10,7 @@ use crate::{
     pass::report_check::{ReportCheck, Reporter},
 };
 use std::{
+    cell::Cell,
     sync::mpsc::{Receiver, Sender},
     time::{Duration, Instant},
 };
@@ -215,14 +216,20 @@ pub(crate) fn listen_inside(
     if let Err(error) = session.send(&Request::PrepareLoad(Box::new(job))) {
         return listener.refuse(lost(error)?);
     }
+    let has_begun = Cell::new(false);
     let next = |session: &mut &mut AgentSession, within| match session.receive(within) {
         Ok(Reply::Load(event)) => Ok(Next::Event(event)),
+        // Nobody asked it anything since: as if its load had failed.
+        Err(GuestError::Refused { message, remedy, .. }) if has_begun.get() => {
+            Ok(Next::Event(LoadEvent::Failed { message, remedy }))
+        }
         Ok(_) => Ok(Next::Refused("its agent answered what nobody had asked".to_owned())),
         Err(GuestError::Silent { .. }) => Ok(Next::Nothing),
         Err(error) => lost(error).map(Next::Refused),
     };
     // One that does not hear that it may begin is found to be gone when it is listened to.
     let begin = |session: &mut &mut AgentSession, at| {
+        has_begun.set(true);
         wait_until(at);
         let _ = session.send(&Request::BeginLoad);
         Ok(())
