@@ -27,6 +27,10 @@ use tilemark_sys::files::{OPEN_FOLDER, make_folder};
 /// A record of a thousand guests over an hour is far below both.
 const FILES_MAX: usize = 1 << 20;
 const UNPACKED_BYTES_MAX: u64 = 32 << 30;
+/// What a file or a folder takes of a disk, however short it is.
+const ENTRY_BYTES_MIN: u64 = 4 << 10;
+/// What precedes a file in an archive takes memory only, and time.
+const DESCRIPTION_BYTES_MIN: u64 = 512;
 /// A host that is started again and again has as many, and its numbers are below this.
 pub(crate) const ATTEMPTS_MAX: u32 = 1_000;
 /// What the work of a host makes in the folder of an attempt (`job.sh`). Nothing else of it is unpacked.
@@ -94,7 +98,7 @@ pub(crate) fn collect(
     host: &Host,
 ) -> Result<Vec<(u32, AttemptState)>, CollectError> {
     let place = folder.path().join("hosts").join(&host.name);
-    remove_left(&place).map_err(|source| FleetError::File { path: place, source })?;
+    remove_left(&place).map_err(|source| FleetError::File { path: place.clone(), source })?;
     let question = Question {
         verb: "state",
         fleet: &fleet.id,
@@ -105,17 +109,40 @@ pub(crate) fn collect(
     };
     let found = attempts(&ask(&fleet.site, host, question)?.lines);
     not_too_many(&found)?;
-    let mut room = UNPACKED_BYTES_MAX;
-    for (number, state) in &found {
-        match state {
-            AttemptState::Running => {}
-            AttemptState::Ended(_) if is_home(folder, host, *number) => {}
-            AttemptState::Ended(_) => fetch(folder, fleet, host, *number, &mut room)?,
-            AttemptState::Lost if folder.end(&host.name, *number).is_some() => {}
-            AttemptState::Lost => fetch(folder, fleet, host, *number, &mut room)?,
-        }
+    let is_missing = |(number, state): &&(u32, AttemptState)| match state {
+        AttemptState::Running => false,
+        AttemptState::Ended(_) => !is_home(folder, host, *number),
+        AttemptState::Lost => folder.end(&host.name, *number).is_none(),
+    };
+    let missing: Vec<u32> = found.iter().filter(is_missing).map(|(number, _)| *number).collect();
+    if !missing.is_empty() {
+        let mut room =
+            room_left(&place).map_err(|source| FleetError::File { path: place.clone(), source })?;
+        missing.iter().try_for_each(|number| fetch(folder, fleet, host, *number, &mut room))?;
     }
     Ok(found)
+}
+
+/// Bytes that may be unpacked of a host still, whose attempts are in this folder: those of all its collections count.
+fn room_left(hosts: &Path) -> io::Result<u64> {
+    Ok(UNPACKED_BYTES_MAX.saturating_sub(bytes_in(hosts)?))
+}
+
+/// What the files and folders in a folder take, as far as it exists.
+fn bytes_in(folder: &Path) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut bytes = 0_u64;
+    for entry in entries {
+        let found = entry?;
+        let metadata = found.metadata()?;
+        let below = if metadata.is_dir() { bytes_in(&found.path())? } else { 0 };
+        let own = if metadata.is_dir() { 0 } else { metadata.len() };
+        bytes = bytes.saturating_add(own.max(ENTRY_BYTES_MIN)).saturating_add(below);
+    }
+    Ok(bytes)
 }
 
 /// Whether an attempt is here as its host closed it.
@@ -287,7 +314,12 @@ fn unpack(archive: File, into: &Path, room: &mut u64) -> Result<(), UnpackError>
         if count >= FILES_MAX {
             return Err(bad(format!("it has more than {FILES_MAX} files")));
         }
-        match entry.header().entry_type() {
+        let kind = entry.header().entry_type();
+        // Also of what is not unpacked: reading it takes time.
+        *room = room.checked_sub(room_of(kind, entry.size())).ok_or_else(|| {
+            bad(format!("with it, this host's attempts have more than {UNPACKED_BYTES_MAX} bytes here"))
+        })?;
+        match kind {
             EntryType::GNULongName | EntryType::XHeader if long_name.is_some() => {
                 return Err(bad("it has two long names for one file".to_owned()));
             }
@@ -314,7 +346,6 @@ fn unpack(archive: File, into: &Path, room: &mut u64) -> Result<(), UnpackError>
         if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
             return Err(bad(format!("it names {name:?}, which is outside of it")));
         }
-        let kind = entry.header().entry_type();
         if !matches!(kind, EntryType::Directory | EntryType::Regular) {
             return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {kind:?}")));
         }
@@ -329,15 +360,22 @@ fn unpack(archive: File, into: &Path, room: &mut u64) -> Result<(), UnpackError>
             folders.push(path);
             continue;
         }
-        *room = room.checked_sub(entry.size()).ok_or_else(|| {
-            bad(format!("with it, more than {UNPACKED_BYTES_MAX} bytes come from this host at once"))
-        })?;
         let mut file = File::create_new(&path).map_err(UnpackError::naming)?;
         file.set_permissions(Permissions::from_mode(OPEN_FILE)).map_err(UnpackError::Here)?;
         copy(&mut entry, &mut file)?;
         file.sync_all().map_err(UnpackError::Here)?;
     }
     folders.iter().try_for_each(|folder| File::open(folder)?.sync_all()).map_err(UnpackError::Here)
+}
+
+/// The room that an entry of an archive takes.
+fn room_of(kind: EntryType, bytes: u64) -> u64 {
+    match kind {
+        EntryType::GNULongName | EntryType::XHeader | EntryType::XGlobalHeader => {
+            bytes.max(DESCRIPTION_BYTES_MIN)
+        }
+        _ => bytes.max(ENTRY_BYTES_MIN),
+    }
 }
 
 /// Copies a file of an archive. `io::copy` does not show whether reading or writing failed.
@@ -607,19 +645,51 @@ mod tests {
         names.sort();
         assert_eq!(names, ["end.json", "exit"]);
         // Room is for all attempts of a host together.
-        let mut room = 5;
+        let mut room = 2 * ENTRY_BYTES_MIN + 1;
         take_home(&folder.path().join("n1/attempt-1"), archive(&[("exit", "3"), ("log", "abc")]), &mut room)
             .unwrap();
         assert_eq!(room, 1);
         let error = take_home(&folder.path().join("n1/attempt-2"), archive(&[("exit", "33")]), &mut room)
             .unwrap_err();
-        assert!(error.to_string().contains("bytes come from this host at once"), "{error}");
+        assert!(error.to_string().contains("this host's attempts have more than"), "{error}");
         assert!(!folder.path().join("n1/attempt-2").exists());
         let many = |count: u32| {
             not_too_many(&(0..count).map(|number| (number, AttemptState::Lost)).collect::<Vec<_>>())
         };
         assert!(many(ATTEMPTS_MAX).is_ok() && many(ATTEMPTS_MAX + 1).is_err());
         assert!(not_too_many(&[(u32::MAX, AttemptState::Lost)]).is_err());
+    }
+
+    /// An archive of so many folders, which hold nothing.
+    fn folders(count: usize, of: &str) -> File {
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        for number in 0..count {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            builder.append_data(&mut header, format!("{of}/{number}"), io::empty()).unwrap();
+        }
+        let mut file = builder.into_inner().unwrap().finish().unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    #[test]
+    fn folders_and_what_is_left_out_take_room_too_and_collections_share_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = folder.path().join("n1");
+        for of in ["record", "junk"] {
+            let mut room = 10 * ENTRY_BYTES_MIN;
+            let error = take_home(&hosts.join("attempt-0"), folders(100, of), &mut room).unwrap_err();
+            assert!(error.to_string().contains("this host's attempts have more than"), "{of}: {error}");
+            assert_eq!(fs::read_dir(&hosts).unwrap().count(), 0, "{of}");
+        }
+        assert_eq!(room_left(&folder.path().join("none")).unwrap(), UNPACKED_BYTES_MAX);
+        let long = "x".repeat(3 * ENTRY_BYTES_MIN as usize);
+        home(&hosts.join("attempt-0"), archive(&[("exit", "3"), ("log", &long)])).unwrap();
+        // The folder of the attempt, `exit`, `end.json`, and the log.
+        assert_eq!(room_left(&hosts).unwrap(), UNPACKED_BYTES_MAX - 6 * ENTRY_BYTES_MIN);
     }
 
     #[test]
