@@ -13,7 +13,7 @@ use crate::{
     workload::{CommandFrom, Work},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 /// A value that names something of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,25 @@ impl fmt::Display for HostUse {
 }
 
 impl HostUse {
+    /// The same, where it is a file that is named as seen from the scenario's folder, by its whole path.
+    pub fn seen_from(self, folder: &Path) -> Self {
+        let is_from_there = ["load.", "guest."].iter().any(|of| self.key.starts_with(of));
+        if self.kind != HostUseKind::File || !is_from_there {
+            return self;
+        }
+        let whole = |path: &str| folder.join(path).to_string_lossy().into_owned();
+        let files = self.key.ends_with(".files").then(|| serde_json::from_str(&self.value).ok()).flatten();
+        let value = match files {
+            Some(files) => {
+                let files: BTreeMap<String, String> = files;
+                let whole = files.into_iter().map(|(name, path)| (name, whole(&path)));
+                json!(whole.collect::<BTreeMap<_, _>>()).to_string()
+            }
+            None => whole(&self.value),
+        };
+        Self { value, ..self }
+    }
+
     /// The value as a flag `--set KEY=VALUE` takes it: tables and lists as TOML writes them.
     pub fn as_flag(&self) -> String {
         let parts = || toml::Value::try_from(serde_json::from_str::<Value>(&self.value).ok()?).ok();
@@ -297,6 +316,20 @@ mod tests {
         let kernel =
             HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };
         assert_eq!(kernel.as_flag(), "{}");
+    }
+
+    #[test]
+    fn files_are_shown_by_their_whole_paths_and_programs_are_not() {
+        let shown = |key: &str, value: &str, kind| {
+            let found = HostUse { key: key.to_owned(), value: value.to_owned(), kind };
+            found.seen_from(Path::new("/home/them")).value
+        };
+        assert_eq!(shown("load.own.web.body_file", "body.json", HostUseKind::File), "/home/them/body.json");
+        assert_eq!(shown("guest.own.from", "/srv/disk.raw", HostUseKind::File), "/srv/disk.raw");
+        let files = json!({ "in": "../in.txt", "out": "/srv/out" }).to_string();
+        let whole = json!({ "in": "/home/them/../in.txt", "out": "/srv/out" }).to_string();
+        assert_eq!(shown("load.own.command.files", &files, HostUseKind::File), whole);
+        assert_eq!(shown("qemu.binary", "qemu", HostUseKind::Program), "qemu");
     }
 
     #[test]

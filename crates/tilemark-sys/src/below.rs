@@ -1,6 +1,7 @@
 //! What is below a folder, found without following a link and held by a descriptor: whoever may write there could else lead a reader
 //! to any file of the host, also between two looks at it.
 
+use crate::files::reach;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
     io::Errno,
@@ -30,6 +31,15 @@ impl Below {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self::of(File::from(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?))
+    }
+
+    /// What is at a path that may have links on the way or at its end: those of root and of these users are followed, since whoever made a
+    /// link decides what is read.
+    ///
+    /// # Errors
+    /// [`crate::files::Distrust::Owner`] for a link of somebody else; else what the kernel answered.
+    pub fn reached(path: &Path, users: &[u32]) -> io::Result<Self> {
+        Self::of(File::from(reach(path, |user| user == 0 || users.contains(&user))?))
     }
 
     /// What has this name below this folder.
@@ -63,6 +73,14 @@ impl Below {
         File::open(self.path())
     }
 
+    /// Where it is, without links on the way.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        fs::read_link(self.path())
+    }
+
     /// The names in it, in order.
     ///
     /// # Errors
@@ -88,6 +106,7 @@ pub fn is_link(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::{Distrust, distrust};
     use rustix::fs::{FileType, mknodat};
     use std::{io::Read, os::unix::fs::symlink};
 
@@ -118,5 +137,29 @@ mod tests {
         assert!(is_link(&here.open(Path::new("deep/file")).unwrap_err()));
         symlink("here", at("way")).unwrap();
         assert!(is_link(&Below::folder(&at("way")).unwrap_err()));
+    }
+
+    #[test]
+    fn a_link_is_followed_where_root_or_a_believed_user_made_it() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        let (file, link) = (base.join("folder/file"), base.join("link"));
+        fs::create_dir(base.join("folder")).unwrap();
+        fs::write(&file, "text").unwrap();
+        symlink("file", base.join("folder/other")).unwrap();
+        symlink("folder", &link).unwrap();
+        let (own, nobody) = (rustix::process::geteuid().as_raw(), 65534);
+        for path in ["link/file", "link/other", "folder/../folder/file"] {
+            let found = Below::reached(&base.join(path), &[own]).unwrap();
+            assert_eq!(found.real_path().unwrap(), file, "{path}");
+        }
+        if own != 0 {
+            assert!(Below::reached(&link.join("file"), &[]).is_err());
+            return println!("skipped: giving a link away needs root");
+        }
+        std::os::unix::fs::lchown(&link, Some(nobody), None).unwrap();
+        let refused = Below::reached(&link.join("file"), &[own]).unwrap_err();
+        assert_eq!(distrust(&refused), Some(&Distrust::Owner { path: link.clone(), owner: nobody }));
+        assert!(Below::reached(&link.join("file"), &[nobody]).is_ok());
     }
 }

@@ -291,6 +291,15 @@ fn held(folder: &OwnedFd) -> PathBuf {
 const LINKS_MAX: usize = 40;
 
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let at = reach(path, is_ours)?;
+    if fstat(&at)?.st_mode & libc::S_IFMT == libc::S_IFDIR { Ok(at) } else { Err(Errno::NOTDIR.into()) }
+}
+
+/// Opens what is at a path, only to look at it. A link on the way or at its end is followed only if it is of a user who is believed.
+///
+/// # Errors
+/// [`Distrust::Owner`] for a link of somebody else; else what the kernel answered.
+pub(crate) fn reach(path: &Path, is_believed: impl Fn(u32) -> bool) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let start = |path: &Path| {
         let start = if path.is_absolute() { "/" } else { "." };
@@ -309,7 +318,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
             at = next;
             continue;
         }
-        if !is_ours(found.st_uid) {
+        if !is_believed(found.st_uid) {
             return Err(refused(Distrust::Owner { path: seen, owner: found.st_uid }));
         }
         links += 1;
@@ -325,7 +334,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
             left.push_front(part);
         }
     }
-    if fstat(&at)?.st_mode & libc::S_IFMT == libc::S_IFDIR { Ok(at) } else { Err(Errno::NOTDIR.into()) }
+    Ok(at)
 }
 
 fn parts(path: &Path) -> VecDeque<OsString> {

@@ -2,7 +2,7 @@
 
 use rustix::fs::OFlags;
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -25,26 +25,29 @@ pub fn read_text_of_others(path: &Path, bytes_max: u64) -> io::Result<String> {
     read(path, bytes_max, OFlags::NOFOLLOW)
 }
 
-/// Reads a whole file of at most so many bytes, whatever they are. A link is followed.
+fn read(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<String> {
+    // Asked before it is opened too: opening some devices is enough to start something.
+    plain(path.metadata()?.is_file())?;
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    text_of(OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?, bytes_max)
+}
+
+/// The whole text of an open file of at most so many bytes.
 ///
 /// # Errors
 /// As [`read_text`].
-pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    bytes(path, bytes_max, OFlags::empty())
-}
-
-fn read(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<String> {
-    let bytes = bytes(path, bytes_max, flags)?;
+pub fn text_of(file: File, bytes_max: u64) -> io::Result<String> {
+    let bytes = bytes_of(file, bytes_max)?;
     let odd =
         |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text: it holds bytes that are not UTF-8");
     String::from_utf8(bytes).map_err(odd)
 }
 
-fn bytes(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<Vec<u8>> {
-    // Asked before it is opened too: opening some devices is enough to start something.
-    plain(path.metadata()?.is_file())?;
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+/// All bytes of an open file, at most so many, whatever they are.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn bytes_of(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     plain(file.metadata()?.is_file())?;
     let mut bytes = Vec::new();
     // Files of /proc say that they are empty, and others may grow while they are read.

@@ -92,11 +92,27 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     let odd = home.says(&[&plan[..], &["--trust"]].concat());
     assert_eq!(odd.code, Some(2), "{odd:?}");
     assert!(odd.json()["error"]["message"].as_str().unwrap().contains("`path` is missing"), "{odd:?}");
+    // What a link leads to is not the file beside the scenario that was agreed to.
+    fs::remove_file(home.path().join("requests.toml")).unwrap();
+    let secret = Home::new();
+    let secret = secret.file("secret.toml", "[[request]]\npath = \"/SECRET\"\n");
+    std::os::unix::fs::symlink(&secret, home.path().join("requests.toml")).unwrap();
+    let misled = home.says(&[&plan[..], &["--trust"]].concat());
+    assert!(misled.code == Some(2) && !format!("{misled:?}").contains("SECRET"), "{misled:?}");
+    let message = misled.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("requests.toml (`load.NAME.web.request_file`): a link leads out"), "{message}");
+    let absolute = text.replace("requests.toml", secret.to_str().unwrap());
+    fs::write(&file, absolute).unwrap();
+    let read = home.says(&[&plan[..], &["--trust"]].concat());
+    assert_eq!(read.json()["points"][0]["loads"][0]["work"]["web"]["request"][0]["path"], "/SECRET");
+    fs::write(&file, text).unwrap();
     let Some(real) = Real::new() else { return };
     let refused = real.home.says(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("`load.own.web.request_file`"), "{message}");
+    let whole =
+        format!("opens the file {:?} (`load.own.web.request_file`)", home.path().join("requests.toml"));
+    assert!(message.contains(&whole), "{message}");
 }
 
 #[test]

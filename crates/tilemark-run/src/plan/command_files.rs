@@ -1,9 +1,11 @@
 //! Files of the host that a command brings along.
 
-use crate::failure::{Failure, FailureCode};
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::scenario_file,
+};
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 use tilemark_agent_protocol::{BROUGHT_BYTES_MAX, BroughtFile, LoadJob};
@@ -11,7 +13,7 @@ use tilemark_plan::{
     plan::Plan,
     workload::{CommandFrom, Work},
 };
-use tilemark_sys::text_file::read_bytes;
+use tilemark_sys::text_file::bytes_of;
 
 /// Makes all paths absolute, as seen from the scenario's file, and sees that the files are there and small enough.
 pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
@@ -23,7 +25,7 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
         for path in work.files_mut().into_iter().flat_map(BTreeMap::values_mut) {
             let (absolute, bytes) = match found.get(path) {
                 Some(known) => known.clone(),
-                None => found.entry(path.clone()).or_insert(look_up(&folder.join(&*path))?).clone(),
+                None => found.entry(path.clone()).or_insert(look_up(&folder, path)?).clone(),
             };
             *path = absolute.to_string_lossy().into_owned();
             size += bytes;
@@ -39,37 +41,74 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-fn look_up(path: &Path) -> Result<(PathBuf, u64), Failure> {
+fn look_up(folder: &Path, path: &str) -> Result<(PathBuf, u64), Failure> {
     let remedy = "correct the path in `load.NAME.command.files`: it is relative to the scenario's file, or to the folder that a fleet \
                   sends that file to: for a fleet, write a path that is absolute on each host";
-    let message = || format!("a `load.command` needs the file {}, which can't be used", path.display());
-    let failed = |error: std::io::Error| Failure::caused_by(&error, FailureCode::BadInput, message(), remedy);
-    let absolute = fs::canonicalize(path).map_err(failed)?;
-    let metadata = fs::metadata(&absolute).map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(Failure::new(FailureCode::BadInput, format!("{}: it is not a file", message()), remedy));
+    let message =
+        format!("a `load.command` needs the file {}, which can't be used", folder.join(path).display());
+    let found = scenario_file::find(folder, path, &message, remedy)?;
+    if !found.metadata().is_file() {
+        return Err(Failure::new(FailureCode::BadInput, format!("{message}: it is not a file"), remedy));
     }
-    Ok((absolute, metadata.len()))
+    let absolute = found.real_path();
+    let absolute =
+        absolute.map_err(|error| Failure::caused_by(&error, FailureCode::BadInput, message, remedy))?;
+    Ok((absolute, found.metadata().len()))
 }
 
 /// Reads the files of a job that runs in a guest.
 pub(crate) fn bring(mut job: LoadJob) -> Result<LoadJob, Failure> {
     for stream in &mut job.streams {
         let Work::Command(command) = &*stream.work else { continue };
-        let read = |(name, path): (&String, &String)| {
-            // Whoever owns it may have put another one there meanwhile.
-            let bytes = read_bytes(Path::new(path), BROUGHT_BYTES_MAX as u64).map_err(|error| {
-                let message = format!("cannot read {path}, which a command brings along");
-                Failure::caused_by(
-                    &error,
-                    FailureCode::BadInput,
-                    message,
-                    "leave the file in its place while it is measured",
-                )
-            })?;
-            Ok(BroughtFile { name: name.clone(), bytes })
-        };
-        stream.files = command.files.iter().map(read).collect::<Result<_, Failure>>()?;
+        stream.files = command.files.iter().map(brought).collect::<Result<_, Failure>>()?;
     }
     Ok(job)
+}
+
+/// A file, by its name in the guest and its real path on the host.
+fn brought((name, path): (&String, &String)) -> Result<BroughtFile, Failure> {
+    // Whoever owns it may have put another one there meanwhile.
+    let file = scenario_file::open_found(Path::new(path));
+    let bytes = file.and_then(|file| bytes_of(file, BROUGHT_BYTES_MAX as u64)).map_err(|error| {
+        let message = format!("cannot read {path}, which a command brings along");
+        let remedy = "leave the file in its place while it is measured";
+        Failure::caused_by(&error, FailureCode::BadInput, message, remedy)
+    })?;
+    Ok(BroughtFile { name: name.clone(), bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+    use std::{fs, os::unix::fs::symlink};
+
+    /// A plan whose command brings a file; its scenario is in `folder`.
+    fn plan(folder: &Path) -> Plan {
+        let load = "[[load]]\nname = \"own\"\nguest = \"idle\"\n[load.command]\nrun = [\"bench.sh\"]\n\
+                    files = { \"bench.sh\" = \"bench.sh\" }\nfigure = '([0-9]+)'\nunit = \"s\"\nbetter = \"lower\"\n[ladder]";
+        let mut plan = plan_of(&TILE.replace("[ladder]", load), &ladder());
+        plan.origin = folder.join("t.toml").display().to_string();
+        plan
+    }
+
+    #[test]
+    fn a_file_that_is_exchanged_for_a_link_after_it_was_found_is_not_brought() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bench.sh");
+        symlink("/etc/passwd", &file).unwrap();
+        let misled = find(&mut plan(folder.path())).unwrap_err();
+        assert!(misled.message.contains("bench.sh, which can't be used: a link leads out"), "{misled:?}");
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "#!/bin/sh").unwrap();
+        let mut found = plan(folder.path());
+        find(&mut found).unwrap();
+        let of_load = found.works_mut().find_map(|work| work.files_mut().cloned()).unwrap();
+        let read = || brought(of_load.first_key_value().unwrap());
+        assert_eq!(read().unwrap().bytes, b"#!/bin/sh");
+        fs::remove_file(&file).unwrap();
+        symlink("/etc/passwd", &file).unwrap();
+        let refused = read().unwrap_err();
+        assert!(refused.message.contains("bench.sh, which a command brings along"), "{refused:?}");
+    }
 }

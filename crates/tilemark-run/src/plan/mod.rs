@@ -10,5 +10,6 @@ pub(crate) mod image_check;
 pub(crate) mod own_disks;
 pub mod prepare;
 pub(crate) mod qemu_check;
+mod scenario_file;
 pub mod text;
 pub(crate) mod web_files;

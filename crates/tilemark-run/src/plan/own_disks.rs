@@ -1,7 +1,10 @@
 //! Disks of the user's own that guests boot from: found from the scenario's file, looked at before anything starts, and known afterwards by
 //! what they hold.
 
-use crate::failure::{Failure, FailureCode};
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::scenario_file::callers,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
@@ -45,12 +48,6 @@ pub(crate) fn find(plan: &mut Plan) -> Result<(), Failure> {
 fn looked_at(path: &Path) -> Result<OwnDisk, Failure> {
     let looked = look_at(path).and_then(|disk| refuse_writable(&disk, &callers()).map(|()| disk));
     looked.map_err(|error| Failure::from_error(FailureCode::BadInput, &error, error.remedy()))
-}
-
-/// The caller, and who called `sudo`.
-fn callers() -> Vec<u32> {
-    let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
-    before_sudo.into_iter().chain([rustix::process::geteuid().as_raw()]).collect()
 }
 
 /// The disks of a plan, as a person reads them.

@@ -195,6 +195,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         }
         None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
+    let named_by_file = with_whole_paths(named_by_file, &plan.origin);
     if asked.trust || !named_by_file.iter().any(|found| found.kind == HostUseKind::File) {
         web_files::read(&mut plan)?;
     }
@@ -240,6 +241,13 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         out_of_reach,
         site,
     })
+}
+
+/// What a scenario's file names, with the files' whole paths: the user is asked to trust those.
+fn with_whole_paths(named: Vec<HostUse>, origin: &str) -> Vec<HostUse> {
+    let scenario = std::path::absolute(origin).unwrap_or_else(|_| origin.into());
+    let folder = scenario.parent().unwrap_or(Path::new(""));
+    named.into_iter().map(|found| found.seen_from(folder)).collect()
 }
 
 /// Loads from client machines and a site file with such machines belong together.

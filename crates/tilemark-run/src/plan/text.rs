@@ -171,7 +171,7 @@ fn lowered(plan: &Plan) -> Vec<String> {
 /// What of the host is used because a value names it, and who named it.
 fn host_use(found: &HostUse, prepared: &Prepared) -> String {
     let by_file = &prepared.named_by_file;
-    // Paths are absolute by now, and were as the file has them when trust was asked for.
+    // Paths of files may be absolute by now.
     let is_named = by_file.iter().any(|named| named.key == found.key && named.kind == found.kind);
     let who = match (is_named, prepared.trust) {
         (false, _) => "",

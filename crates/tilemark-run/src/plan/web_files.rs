@@ -1,14 +1,17 @@
 //! Files of the host that a web load takes its requests, a body or certificates from. What they hold is put into the plan, so that the
 //! record has what was sent.
 
-use crate::failure::{Failure, FailureCode};
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::scenario_file::find,
+};
 use std::{collections::BTreeMap, path::Path};
 use tilemark_plan::{
     plan::Plan,
     problem::{Problem, Problems},
     workload::REQUEST_FILE_BYTES_MAX,
 };
-use tilemark_sys::text_file::read_text;
+use tilemark_sys::text_file;
 
 /// Bytes that files may add to a plan, whose every guest has its own copy.
 const ADDED_BYTES_MAX: usize = 128 << 20;
@@ -29,7 +32,7 @@ pub(crate) fn read(plan: &mut Plan) -> Result<(), Failure> {
         web.read_files(|key, path| {
             let text = match known.get(path) {
                 Some(text) => text.clone(),
-                None => known.entry(path.to_owned()).or_insert(text_of(&folder.join(path), key)?).clone(),
+                None => known.entry(path.to_owned()).or_insert(text_of(&folder, path, key)?).clone(),
             };
             added += text.len();
             if added > ADDED_BYTES_MAX { Err(ReadError::Read(too_much(path, text.len()))) } else { Ok(text) }
@@ -66,12 +69,12 @@ impl From<ReadError> for Failure {
     }
 }
 
-fn text_of(path: &Path, key: &str) -> Result<String, ReadError> {
-    read_text(path, REQUEST_FILE_BYTES_MAX).map_err(|error| {
-        let message = format!("cannot read {} (`load.NAME.web.{key}`)", path.display());
-        let remedy = "give the path of a file of UTF-8 text with at most 512 KiB, from the scenario's file";
-        ReadError::Read(Failure::caused_by(&error, FailureCode::BadInput, message, remedy))
-    })
+fn text_of(folder: &Path, path: &str, key: &str) -> Result<String, ReadError> {
+    let message = format!("cannot read {} (`load.NAME.web.{key}`)", folder.join(path).display());
+    let remedy = "give the path of a file of UTF-8 text with at most 512 KiB, from the scenario's file";
+    let found = find(folder, path, &message, remedy).map_err(ReadError::Read)?;
+    let text = found.file().and_then(|file| text_file::text_of(file, REQUEST_FILE_BYTES_MAX));
+    text.map_err(|error| ReadError::Read(Failure::caused_by(&error, FailureCode::BadInput, message, remedy)))
 }
 
 fn too_much(path: &str, bytes: usize) -> Failure {
@@ -128,6 +131,14 @@ mod tests {
         };
         let absent = read(&mut plan(folder.path(), "request_file = \"nowhere.toml\"")).unwrap_err();
         assert!(absent.message.contains("nowhere.toml"), "{}", absent.message);
+        // What it leads to is not what `--trust` was asked for.
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.json")).unwrap();
+        let keys = "path = \"/\"\nmethod = \"POST\"\nbody_file = \"link.json\"";
+        let misled = read(&mut plan(folder.path(), keys)).unwrap_err();
+        assert!(
+            misled.message.contains("link.json (`load.NAME.web.body_file`): a link leads out"),
+            "{misled:?}"
+        );
         let odd = said("odd.toml", "[[request]]\nwieght = 1\n", "request_file = \"odd.toml\"");
         assert!(odd.contains("odd.toml: line 2: there is no key `wieght`"), "{odd}");
         let bad = said("bad.toml", "[[request]]\npath = \"no path\"\n", "request_file = \"bad.toml\"");
