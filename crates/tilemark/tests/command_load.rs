@@ -102,7 +102,7 @@ fn a_command_on_the_host_knows_its_guest_and_needs_trust() {
 fn a_command_that_gives_nothing_is_named_and_a_missing_file_before_anything_starts() {
     let Some(real) = Real::new() else { return };
     let missing = scenario(&real.home, "run = [\"a\"]\nfiles = { a = \"nowhere\" }\nrate = '([0-9]+)'");
-    let refused = real.home.says(&["plan", &missing, "--on", "native", "--json"]);
+    let refused = real.home.says(&["plan", &missing, "--on", "native", "--trust", "--json"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.json()["error"]["message"].as_str().unwrap().contains("nowhere"));
 

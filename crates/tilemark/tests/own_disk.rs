@@ -211,7 +211,7 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
     file("installer.iso", &[&[0; 32_769][..], b"CD001", &[0; 4096]].concat());
     fs::create_dir(home.path().join("folder")).unwrap();
     let emulated = |from: &str, rest: &str| {
-        home.says(&["plan", "run", &scenario(&home, from, rest), "--on", "emulated"])
+        home.says(&["plan", "run", &scenario(&home, from, rest), "--on", "emulated", "--trust"])
     };
     for right in ["right.raw", "right.qcow2"] {
         let said = emulated(right, "");

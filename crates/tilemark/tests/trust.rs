@@ -144,3 +144,43 @@ fn nothing_of_a_file_that_only_a_scenario_names_is_in_a_message() {
         assert!(trusted.json()["error"]["message"].as_str().unwrap().contains("line 1"), "{trusted:?}");
     }
 }
+
+#[test]
+fn whether_a_file_is_there_that_only_a_scenario_names_is_not_shown() {
+    let home = Home::new();
+    let secret = home.file("secret", "root:$y$SECRET:19000:0\n");
+    let secret = secret.to_str().unwrap();
+    let with = |table: &str| {
+        let tile = tilemark_fixtures::TILE.replace("10/s", "1000/s");
+        tile.replacen("[ladder]", &format!("{table}\n[ladder]"), 1)
+    };
+    let command = "[[guest]]\nname = \"idle\"\nrole = \"idle\"\n[[load]]\nname = \"own\"\nguest = \"idle\"\n[load.command]\nrun = [\"a\"]\nfigure = '([0-9]+)'\n\
+                   unit = \"s\"\nbetter = \"lower\"\n";
+    let hostile = [
+        ("emulated", with(&format!("[[guest]]\nname = \"own\"\nfrom = {secret:?}")), "guest.own.from"),
+        ("native", with(&format!("{command}files = {{ a = {secret:?} }}")), "load.own.command.files"),
+        ("emulated", with(&format!("[qemu]\nkernel = {secret:?}")), "qemu.kernel"),
+        ("emulated", with(&format!("[qemu]\nbinary = {secret:?}")), "qemu.binary"),
+    ];
+    for (on, text, key) in hostile {
+        let file = home.file("hostile.toml", &text);
+        let plan = ["plan", file.to_str().unwrap(), "--on", on, "--seed", "1"];
+        let shown = || {
+            let said = home.says(&plan);
+            let as_json = home.says(&[&plan[..], &["--json"]].concat());
+            assert_eq!((said.code, as_json.code), (Some(0), Some(0)), "{key}: {said:?} {as_json:?}");
+            assert!(said.words().contains("the file names it: a run needs `--trust`"), "{key}: {said:?}");
+            let named = |text: &str| -> Vec<String> {
+                text.lines().filter(|line| line.contains("secret")).map(str::to_owned).collect()
+            };
+            (named(&said.out), named(&as_json.out), said.error)
+        };
+        let there = shown();
+        assert!(!format!("{there:?}").contains("SECRET"), "{key}");
+        fs::rename(secret, home.path().join("away")).unwrap();
+        assert_eq!(shown(), there, "{key}");
+        let trusted = home.says(&[&plan[..], &["--trust"]].concat());
+        assert!(trusted.code != Some(0), "{key}: it is not there: {trusted:?}");
+        fs::rename(home.path().join("away"), secret).unwrap();
+    }
+}

@@ -44,7 +44,7 @@ pub fn look(
     offline: bool,
 ) -> Result<Looked, Failure> {
     let plan = &prepared.plan;
-    named_files(plan)?;
+    named_files(prepared)?;
     let image = image_state(prepared, places, offline)?;
     disk_tools(plan, &prepared.facts, places)?;
     resources::enough(plan, places, record.unwrap_or(&places.runs))?;
@@ -143,12 +143,15 @@ pub(crate) fn sides_differ(plan: &Plan, given: bool) -> Result<(), Failure> {
     ))
 }
 
-/// Programs and files that values name.
-fn named_files(plan: &Plan) -> Result<(), Failure> {
+/// Programs and files that values name, unless only the scenario's file names them and nobody trusts it: whether they are there, and what
+/// they are, would be shown to its author.
+fn named_files(prepared: &Prepared) -> Result<(), Failure> {
+    let may_use = |key: &str| !prepared.is_untrusted(|found| found.key == key);
+    let (any_binary, any_kernel) = (may_use("qemu.binary"), may_use("qemu.kernel"));
     let mut kernels = BTreeSet::new();
-    for point in plan.points.iter().filter(|point| point.backend != Backend::Native) {
-        find_qemu(point.qemu.binary.as_deref().map(Path::new))?;
-        kernels.extend(point.qemu.kernel.as_deref());
+    for point in prepared.plan.points.iter().filter(|point| point.backend != Backend::Native) {
+        find_qemu(point.qemu.binary.as_deref().filter(|_| any_binary).map(Path::new))?;
+        kernels.extend(point.qemu.kernel.as_deref().filter(|_| any_kernel));
     }
     kernels.into_iter().try_for_each(check_kernel)?;
     Ok(())

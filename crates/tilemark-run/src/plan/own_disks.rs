@@ -50,8 +50,8 @@ fn looked_at(path: &Path) -> Result<OwnDisk, Failure> {
     looked.map_err(|error| Failure::from_error(FailureCode::BadInput, &error, error.remedy()))
 }
 
-/// The disks of a plan, as a person reads them.
-pub(crate) fn in_words(plan: &Plan) -> Vec<String> {
+/// The disks of a plan, as a person reads them. Those that may not be opened are in it by their names only.
+pub(crate) fn in_words(plan: &Plan, may_open: bool) -> Vec<String> {
     let of_points = plan.points.iter().flat_map(|point| &point.guests);
     let named: BTreeSet<(&str, &str, String)> = of_points
         .filter_map(|guest| {
@@ -60,11 +60,13 @@ pub(crate) fn in_words(plan: &Plan) -> Vec<String> {
         })
         .collect();
     let line = |(guest, path, within): (&str, &str, String)| {
-        let disk = look_at(Path::new(path)).ok()?;
-        let format = disk.levels[0].format.name();
-        let size = disk.size.rounded();
+        let mut known = String::new();
+        if may_open {
+            let disk = look_at(Path::new(path)).ok()?;
+            known = format!(" ({}, {})", disk.levels[0].format.name(), disk.size.rounded());
+        }
         Some(format!(
-            "`{guest}` boots {path} ({format}, {size}), which is never written to; its agent must answer within {within}"
+            "`{guest}` boots {path}{known}, which is never written to; its agent must answer within {within}"
         ))
     };
     named.into_iter().filter_map(line).collect()
@@ -147,8 +149,10 @@ mod tests {
         find(&mut planned).unwrap();
         let own = planned.points[0].guests.iter().find_map(|guest| guest.from.clone()).unwrap();
         assert!(Path::new(&own.path).is_absolute() && own.path.ends_with("/d.qcow2"), "{own:?}");
-        let words = in_words(&planned).join("");
+        let words = in_words(&planned, true).join("");
         assert!(words.starts_with("`own` boots /") && words.contains("(qcow2, 2 GiB)"), "{words}");
+        let unopened = in_words(&planned, false).join("");
+        assert!(unopened.starts_with("`own` boots /") && !unopened.contains("2 GiB"), "{unopened}");
         let recorded = recorded(&planned).unwrap();
         assert_eq!((recorded.len(), &recorded[0].file[..], recorded[0].bytes), (1, "d.qcow2", 4 << 16));
         let hash = Sha256Hash::of(&std::fs::read(&own.path).unwrap());

@@ -196,12 +196,13 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
     let named_by_file = with_whole_paths(named_by_file, &plan.origin);
-    if asked.trust || !named_by_file.iter().any(|found| found.kind == HostUseKind::File) {
-        web_files::read(&mut plan)?;
-    }
-    command_files::find(&mut plan)?;
-    own_disks::find(&mut plan)?;
     let is_untrusted = |is: &dyn Fn(&HostUse) -> bool| !asked.trust && named_by_file.iter().any(is);
+    // Whether a file is there is not shown either.
+    if !is_untrusted(&is_file) {
+        web_files::read(&mut plan)?;
+        command_files::find(&mut plan)?;
+        own_disks::find(&mut plan)?;
+    }
     plan.expand_profiles(|name| {
         let is_named = |found: &HostUse| found.kind == HostUseKind::Profile && found.value == name;
         host_settings::profile_settings(name).map_err(|failure| match is_untrusted(&is_named) {
@@ -241,6 +242,17 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         out_of_reach,
         site,
     })
+}
+
+impl Prepared {
+    /// Whether only the scenario's file names something like this, and nobody trusts that file.
+    pub(super) fn is_untrusted(&self, is: impl Fn(&HostUse) -> bool) -> bool {
+        !self.trust && self.named_by_file.iter().any(is)
+    }
+}
+
+pub(super) fn is_file(found: &HostUse) -> bool {
+    found.kind == HostUseKind::File
 }
 
 /// What a scenario's file names, with the files' whole paths: the user is asked to trust those.

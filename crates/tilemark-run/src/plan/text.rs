@@ -4,7 +4,7 @@ use crate::plan::{
     checks::Looked,
     host_settings::{PlannedSetting, SettingPart},
     own_disks,
-    prepare::Prepared,
+    prepare::{Prepared, is_file},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         rows(label, vec![settings]);
     }
     rows("Network", plan.host.own_bridge.iter().map(network).collect());
-    rows("Disk", own_disks::in_words(plan));
+    rows("Disk", own_disks::in_words(plan, !prepared.is_untrusted(is_file)));
     rows("Warning", looked.warnings.clone());
     let out_of_reach = |why: &String| format!("no difference can be shown by this run: {why}");
     rows("Warning", prepared.out_of_reach.iter().map(out_of_reach).collect());
