@@ -14,6 +14,7 @@ use std::{
 use tilemark_site::{
     Engine, Host, Site,
     carrier::{Carrier, CarrierEnd, NodePart, NotStarted, Streams, exec_words, srun_words, ssh_words},
+    partition::longest_job,
 };
 use tilemark_units::{Sha256Hash, printable_line};
 
@@ -197,11 +198,12 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The command that gives a shell on a host.
-fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
+/// The command that gives a shell on a host. `longest`: more than that no job may take, where there is a limit.
+fn words(site: &Site, host: &Host, question: Question<'_>, longest: Option<Duration>) -> Vec<String> {
     match &site.engine {
         Engine::Slurm { partition, over_ssh: false } => {
-            let minutes = question.within.as_secs().div_ceil(60) + 1;
+            let wanted = question.within.as_secs().div_ceil(60) + 1;
+            let minutes = longest.map_or(wanted, |longest| wanted.min(longest.as_secs() / 60).max(1));
             srun_words(
                 &host.name,
                 partition.as_deref(),
@@ -214,6 +216,14 @@ fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
             ssh_words(&host.address, host.user.as_deref(), SSH_ALIVE_EVERY)
         }
         Engine::Exec { command } => exec_words(command, &host.name, &host.address, host.user.as_deref()),
+    }
+}
+
+/// How long a question may take at most, where it is a job of a partition with a limit.
+fn longest_question(site: &Site) -> Option<Duration> {
+    match &site.engine {
+        Engine::Slurm { partition, over_ssh: false } => longest_job(partition.as_deref()),
+        Engine::Slurm { over_ssh: true, .. } | Engine::Ssh | Engine::Exec { .. } => None,
     }
 }
 
@@ -266,8 +276,11 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
         // That of a command that was killed would keep the host from us.
         slurm::end_left(&question_name(host, question));
     }
+    let longest = longest_question(site);
+    let within = longest.map_or(question.within, |longest| longest.min(question.within));
+    let question = Question { within, ..question };
     let end = if over_srun { CarrierEnd::InOrder } else { CarrierEnd::AtOnce };
-    let (carrier, streams) = Carrier::start(&words(site, host, question), end, None)?;
+    let (carrier, streams) = Carrier::start(&words(site, host, question, longest), end, None)?;
     let Streams { mut stdin, mut stdout, messages } = streams;
     let script = script(site, host, question, &nonce);
     // None of the threads is waited for: something that left the carrier's session may still hold a stream open.

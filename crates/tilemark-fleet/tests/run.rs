@@ -250,6 +250,28 @@ fn a_collection_has_the_queue_s_words_for_a_job_that_left_nothing() {
 }
 
 #[test]
+fn a_record_comes_home_over_srun_from_a_partition_whose_jobs_are_short() {
+    let name = "a_record_comes_home_over_srun_from_a_partition_whose_jobs_are_short";
+    // As Slurm refuses what is above the limit of a partition.
+    let srun = "for word; do case $word in --time=*) [ \"${word#--time=}\" -le 30 ] || {\n\
+                echo 'srun: error: Unable to allocate resources: Requested time limit is invalid (missing or exceeds some limit)' >&2\n\
+                exit 1; } ;; esac; done\nexport TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh";
+    let sinfo = "echo 'long|infinite'; echo 'test*|30:00'";
+    let Some(folder) = alone(name, &[("srun", srun), ("sinfo", sinfo), QUEUE]) else { return };
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
+    played.submitted();
+    let attempt = folder.join("fleet-jobs").join(played.folder.read().unwrap().id).join("n1/attempt-0");
+    fs::create_dir_all(&attempt).unwrap();
+    fs::write(attempt.join("log"), "error: no room\n").unwrap();
+    fs::write(attempt.join("exit"), "3\n").unwrap();
+    fs::write(folder.join("lines"), "").unwrap();
+    collect_all(&played.folder, &|_| ()).unwrap();
+    assert_eq!(played.folder.read().unwrap().hosts[0].end, None);
+    assert_eq!(played.folder.end("n1", 0).unwrap().end, End::Unfit);
+}
+
+#[test]
 fn an_attempt_of_a_requeued_job_is_kept_beside_the_first() {
     let played = Played::new(&["n1"], None, "");
     played.run(Watch::default(), &|_| ()).unwrap();

@@ -181,7 +181,7 @@ attack_stepd() { # Slurm's keeper of the job, on the host
     until_so 60 all_idle || fail "Slurm does not show three idle hosts: $(sinfo --noheader)"
     report killed-stepd "$said"
 }
-all_idle() { [ "$(sinfo --noheader --states=idle --format=%D)" = 3 ]; }
+all_idle() { [ "$(sinfo --noheader --partition=hosts --states=idle --format=%D)" = 3 ]; }
 attack_srun() { # the question that fetches a record
     tilemark fleet run web --site slurm.toml $short --detach --json >run.json 2>notes
     until_so 60 all_jobs_over || fail "the jobs do not end"

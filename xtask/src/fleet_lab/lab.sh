@@ -140,7 +140,7 @@ tools ip link set br0 up || fail "no bridge can be made"
 for name in ctl n1 n2 n3; do on "$name" || fail "the host $name was not started"; done
 for name in ctl n1 n2 n3; do up "$name" || fail "the host $name did not come up"; done
 tries=0
-until [ "$(inside ctl sinfo --noheader --states=idle --format=%D 2>/dev/null)" = 3 ]; do
+until [ "$(inside ctl sinfo --noheader --partition=hosts --states=idle --format=%D 2>/dev/null)" = 3 ]; do
     tries=$((tries + 1))
     [ $tries -lt 600 ] || fail "Slurm does not show three idle hosts"
     sleep 0.1

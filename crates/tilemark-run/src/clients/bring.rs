@@ -10,6 +10,7 @@ use std::{
 use tilemark_site::{
     Client, ClientCarrier,
     carrier::{NodePart, exec_words, srun_words, ssh_words},
+    partition::longest_job,
 };
 use tilemark_units::{Sha256Hash, printable_line};
 
@@ -27,13 +28,30 @@ const SSH_ALIVE_EVERY: Duration = Duration::from_secs(3);
 /// as the agent does itself at its beginning. A shell whose output is closed gets SIGPIPE: without a trap it ends before it removes anything.
 const SCRIPT: &str = r#"umask 077; d=; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM PIPE; for t in "${TMPDIR:-/tmp}" /tmp /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
 
+/// A job of Slurm's lasts so much longer than its agent, which may take a while to arrive.
+const JOB_LASTS_LONGER: Duration = Duration::from_secs(120);
+/// No agent is asked for a shorter life: Slurm names it where even that is too long.
+const LIFETIME_MIN: Duration = Duration::from_secs(60);
+
+/// How long a client's agent may live: as long as is wanted, where its partition of Slurm's has no shorter limit.
+pub(super) fn lifetime_of(client: &Client, wanted: Duration) -> Duration {
+    match &client.carrier {
+        ClientCarrier::Srun { partition } => lifetime_within(wanted, longest_job(partition.as_deref())),
+        ClientCarrier::Ssh | ClientCarrier::Exec { .. } => wanted,
+    }
+}
+
+fn lifetime_within(wanted: Duration, longest: Option<Duration>) -> Duration {
+    longest.map_or(wanted, |longest| wanted.min(longest.saturating_sub(JOB_LASTS_LONGER).max(LIFETIME_MIN)))
+}
+
 /// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
 pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
     let user = client.user.as_deref();
     match &client.carrier {
         ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
-            let minutes = lifetime.as_secs() / 60 + 2;
+            let minutes = (lifetime + JOB_LASTS_LONGER).as_secs() / 60;
             srun_words(&client.name, partition.as_deref(), "tilemark-client", minutes, NodePart::Whole)
         }
         ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
@@ -126,6 +144,18 @@ mod tests {
         assert!(srun.contains("--exclusive --mem=0 "), "a client has its node: {srun}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()].into();
         assert_eq!(words(ClientCarrier::Exec { command }), "a me@192.0.2.1-c1");
+    }
+
+    #[test]
+    fn the_job_of_an_agent_is_within_the_limit_of_its_partition() {
+        let (wanted, minutes) =
+            (Duration::from_secs(3 * 3600), |minutes: u64| Duration::from_secs(minutes * 60));
+        assert_eq!(lifetime_within(wanted, None), wanted);
+        assert_eq!(lifetime_within(wanted, Some(minutes(600))), wanted);
+        let lifetime = lifetime_within(wanted, Some(minutes(30)));
+        let srun = words(&client(ClientCarrier::Srun { partition: None }), lifetime).join(" ");
+        assert!(srun.contains(" --time=30 "), "{srun}");
+        assert_eq!(lifetime_within(wanted, Some(minutes(1))), LIFETIME_MIN);
     }
 
     /// More than a pipe holds, so that a part of it can be under way.

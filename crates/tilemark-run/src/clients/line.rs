@@ -64,6 +64,8 @@ struct Arrived {
 struct Shared {
     heard_ns: AtomicU64,
     carrier: OnceLock<(Carrier, Messages)>,
+    /// How long the agent may live.
+    lifetime: OnceLock<Duration>,
     ended: Mutex<Option<String>>,
 }
 
@@ -150,12 +152,12 @@ impl ClientLine {
         let (replied, replies) = mpsc::sync_channel(REPLIES_WAITING_MAX);
         let (outgoing, to_send) = mpsc::channel();
         let (opened, is_open) = mpsc::channel();
-        let words = bring::words(client, brought.lifetime);
-        let brought = Brought { temporary, ..brought.clone() };
+        let program = bring::words(client, brought.lifetime).swap_remove(0);
+        let (of, brought) = (client.clone(), Brought { temporary, ..brought.clone() });
         let carrying = Arc::clone(&shared);
         let work = move || {
-            let carried = carry(&words, end, &brought, &carrying, to_send, &opened, &replied);
-            let how = carrying.reap(&words[0]);
+            let carried = carry(&of, end, &brought, &carrying, to_send, &opened, &replied);
+            let how = carrying.reap(&program);
             if let Err(why) = carried {
                 carrying.note_end(format!("{why}{how}"));
             }
@@ -185,6 +187,11 @@ impl ClientLine {
     /// Its name in the site file.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How long its agent may live, which may be shorter than was wanted.
+    pub(crate) fn lifetime(&self) -> Option<Duration> {
+        self.shared.lifetime.get().copied()
     }
 
     /// A way to end it from another thread.
@@ -410,7 +417,7 @@ impl Read for Heard {
 
 /// The life of one carrier, in a thread of its own, which the carrier does not outlive.
 fn carry(
-    words: &[String],
+    client: &Client,
     end: CarrierEnd,
     brought: &Brought,
     shared: &Arc<Shared>,
@@ -423,7 +430,9 @@ fn carry(
             .and_then(|network| Ok(join_network(network.as_fd())?))
             .map_err(|error| format!("the host's network cannot be used: {error}"))?;
     }
-    let started = Carrier::start(words, end, brought.temporary.as_deref());
+    // Slurm is asked from the host's network.
+    let lifetime = *shared.lifetime.get_or_init(|| bring::lifetime_of(client, brought.lifetime));
+    let started = Carrier::start(&bring::words(client, lifetime), end, brought.temporary.as_deref());
     let (carrier, Streams { mut stdin, stdout, messages }) = started.map_err(|error| error.to_string())?;
     let _ = shared.carrier.set((carrier, messages));
     let mut input = BufReader::new(Heard { output: stdout, shared: Arc::clone(shared) });
@@ -431,7 +440,7 @@ fn carry(
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
     let nonce = u64::from_ne_bytes(nonce);
-    bring::bring(brought.agent, brought.lifetime, &format!("{nonce:016x}"), &mut input, &mut stdin)?;
+    bring::bring(brought.agent, lifetime, &format!("{nonce:016x}"), &mut input, &mut stdin)?;
     let session =
         Session::open(Duplex { input, output: stdin }, nonce).map_err(|error| with_causes(&error))?;
     let Duplex { mut input, output: mut stdin } = session.into_stream();

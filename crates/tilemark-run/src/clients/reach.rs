@@ -37,6 +37,14 @@ struct Slot {
     has_reached_guest: bool,
 }
 
+impl Slot {
+    /// How old its agent is. One whose life is shorter than was wanted, as a partition of Slurm's has a limit, is older by what it lacks.
+    fn age(&self, wanted: Duration) -> Option<Duration> {
+        let lifetime = self.line.as_ref().and_then(ClientLine::lifetime).unwrap_or(wanted);
+        Some(self.since?.elapsed() + wanted.saturating_sub(lifetime))
+    }
+}
+
 /// No agent lives longer.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// What an agent lives beyond the end of its plan.
@@ -88,7 +96,8 @@ impl Clients {
         if let Some((slot, client)) = lost_twice {
             return Err(lost_for_good(&client.name, &slot.why));
         }
-        let is_too_old = |slot: &&mut Slot| slot.since.is_some_and(|since| since.elapsed() >= self.too_old);
+        let is_too_old =
+            |slot: &&mut Slot| slot.age(self.brought.lifetime).is_some_and(|age| age >= self.too_old);
         end_all(slots.iter_mut().filter(is_too_old).filter_map(|slot| slot.line.take()).collect());
         let brought = &self.brought;
         let lines: Vec<Option<Result<ClientLine, ClientLost>>> = thread::scope(|scope| {
