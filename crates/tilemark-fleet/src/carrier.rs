@@ -67,6 +67,12 @@ pub(crate) enum CarrierError {
     /// Nothing answers there.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    /// Slurm does not know what was named, or does not take a job of this user's there.
+    #[error("Slurm refuses the question: {0}")]
+    NotTaken(String),
+    /// Slurm gives its node to nobody at this moment.
+    #[error("its node is not free for a question: {0}")]
+    Occupied(String),
     /// Its key is unknown or another one.
     #[error("its key is not the one that is known: {0}")]
     WrongKey(String),
@@ -110,7 +116,7 @@ impl From<NotStarted> for CarrierError {
 
 impl CarrierError {
     /// What to do about it.
-    pub(crate) fn remedy(&self, host: &Host) -> String {
+    pub(crate) fn remedy(&self, site: &Site, host: &Host) -> String {
         match self {
             Self::NoProgram(program, _) => {
                 format!("install `{program}` on this machine, or choose another engine in the site file")
@@ -119,9 +125,26 @@ impl CarrierError {
                 "raise its limits (`ulimit -n`, `ulimit -u`), or use fewer hosts at the same time with --at-once"
                     .to_owned()
             }
-            Self::Unreachable(_) => {
-                format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
+            Self::Unreachable(_) => match &site.engine {
+                Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
+                    format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
+                }
+                Engine::Slurm { .. } => {
+                    format!("see that `scontrol ping` and `sinfo --Node --nodes={}` answer", host.name)
+                }
+                Engine::Exec { command } => {
+                    let program = command.first().map(String::as_str).unwrap_or_default();
+                    format!("see that {} is up, and that `{program}` reaches it", host.name)
+                }
+            },
+            Self::NotTaken(_) => {
+                "compare `partition` and the names in the site file with `sinfo --Node`, and your account with `sacctmgr show association user=$USER`"
+                    .to_owned()
             }
+            Self::Occupied(_) => format!(
+                "see `sinfo --Node --nodes={}`: where another job has it, wait, or write carrier = \"ssh\" in the site file",
+                host.name
+            ),
             Self::WrongKey(_) => format!(
                 "compare its key with the one on the host, then `ssh-keygen -R {0}` and `ssh {0}` once",
                 host.address
@@ -161,6 +184,7 @@ impl CarrierError {
             self,
             Self::Short(..)
                 | Self::Unreachable(_)
+                | Self::Occupied(_)
                 | Self::Cut(_)
                 | Self::TimedOut(_)
                 | Self::Silent(_)
@@ -317,6 +341,27 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     }
 }
 
+/// What Slurm refuses for as long as nobody changes the site file or Slurm's own settings (`slurm_errno.c` of Slurm 22.05).
+const NOT_TAKEN: [&str; 10] = [
+    "Invalid partition name",
+    "Invalid node name",
+    "Invalid account",
+    "Invalid qos",
+    "time limit is invalid",
+    "not in this partition",
+    "Requested node configuration is not available",
+    "not permitted to use this partition",
+    "Access/permission denied",
+    "Job violates accounting/QOS policy",
+];
+/// What passes when another job ends, or when the node is back.
+const OCCUPIED: [&str; 4] = [
+    "Requested nodes are busy",
+    "Immediate execution impossible",
+    "Required node not available",
+    "Requested partition configuration not available now",
+];
+
 /// Why a carrier gave no whole answer, by its own messages: those of OpenSSH 9, and of Slurm 22.05.
 fn refused(messages: &str, how: &str) -> CarrierError {
     let has = |words: &[&str]| words.iter().any(|word| messages.contains(word));
@@ -325,6 +370,10 @@ fn refused(messages: &str, how: &str) -> CarrierError {
         CarrierError::WrongKey(messages)
     } else if has(&["Permission denied", "Too many authentication failures"]) {
         CarrierError::Refused(messages)
+    } else if has(&NOT_TAKEN) {
+        CarrierError::NotTaken(messages)
+    } else if has(&OCCUPIED) {
+        CarrierError::Occupied(messages)
     } else if has(&[
         "Connection refused",
         "timed out",
@@ -567,7 +616,19 @@ mod tests {
             ("Host key verification failed.", "its key is not"),
             ("root@n1: Permission denied (publickey).", "refuses the login"),
             ("ssh: connect to host n1 port 22: Connection refused", "cannot be reached"),
-            ("srun: error: Unable to allocate resources: Requested nodes are busy", "cannot be reached"),
+            (
+                "srun: error: Unable to allocate resources: Requested nodes are busy",
+                "not free for a question",
+            ),
+            ("srun: error: Immediate execution impossible, insufficient priority", "not free for a question"),
+            (
+                "srun: error: Unable to allocate resources: Invalid partition name specified",
+                "refuses the question",
+            ),
+            (
+                "srun: error: Unable to allocate resources: Unable to contact slurm controller (connect failure)",
+                "cannot be reached",
+            ),
             ("", "was cut"),
         ] {
             assert!(refused(words, "end").to_string().contains(wanted), "{words}");
@@ -630,10 +691,10 @@ mod tests {
     fn a_machine_that_is_short_of_files_is_no_missing_program() {
         let not_started = |is_short| NotStarted { program: "env".into(), why: "why".into(), is_short };
         let short = CarrierError::from(not_started(true));
-        let (_, host) = exec(&["env"]);
-        assert!(short.may_pass() && short.remedy(&host).contains("ulimit -n"), "{short}");
+        let (site, host) = exec(&["env"]);
+        assert!(short.may_pass() && short.remedy(&site, &host).contains("ulimit -n"), "{short}");
         assert!(short.to_string().contains("short of open files"), "{short}");
-        assert!(CarrierError::from(not_started(false)).remedy(&host).contains("install `env`"));
+        assert!(CarrierError::from(not_started(false)).remedy(&site, &host).contains("install `env`"));
     }
 
     #[test]

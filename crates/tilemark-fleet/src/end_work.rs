@@ -170,7 +170,7 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
             EndedWork::new(
                 host,
                 false,
-                format!("its work may go on: {error}; {}, {again}", error.remedy(host)),
+                format!("its work may go on: {error}; {}, {again}", error.remedy(&fleet.site, host)),
             )
         }
     }
@@ -276,7 +276,7 @@ fn removed(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> E
             }
             None => EndedWork::new(host, true, "its folder there is removed"),
         },
-        Err(error) => kept(format!("{error}; {}", error.remedy(host))),
+        Err(error) => kept(format!("{error}; {}", error.remedy(&fleet.site, host))),
     }
 }
 

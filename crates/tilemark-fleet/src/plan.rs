@@ -70,7 +70,7 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     let mut answer = match ask(&fleet.site, host, question) {
         Ok(answer) => answer,
         Err(error) => {
-            planned.problems.push(format!("{error}; {}", error.remedy(host)));
+            planned.problems.push(format!("{error}; {}", error.remedy(&fleet.site, host)));
             return planned;
         }
     };

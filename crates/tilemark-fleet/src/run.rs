@@ -267,8 +267,8 @@ impl Runner<'_> {
         }
         let question =
             Question { verb: "state", fleet, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
-        let answer =
-            ask(&self.site, host, question).map_err(|error| format!("{error}; {}", error.remedy(host)))?;
+        let answer = ask(&self.site, host, question)
+            .map_err(|error| format!("{error}; {}", error.remedy(&self.site, host)))?;
         Ok((!attempts(&answer.lines).is_empty()).then(String::new))
     }
 
@@ -283,10 +283,10 @@ impl Runner<'_> {
                     thread::sleep(BETWEEN_TRIES)
                 }
                 Err(error @ (CarrierError::NoSudo | CarrierError::Full(_) | CarrierError::Taken)) => {
-                    let because = format!("{error}; {}", error.remedy(host));
+                    let because = format!("{error}; {}", error.remedy(&self.site, host));
                     return Err(HostEnd { end: End::Unfit, exit_code: None, because });
                 }
-                Err(error) => return Err(no_answer(format!("{error}; {}", error.remedy(host)))),
+                Err(error) => return Err(no_answer(format!("{error}; {}", error.remedy(&self.site, host)))),
             }
         }
     }
@@ -332,7 +332,10 @@ impl Runner<'_> {
                     }
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     if !error.may_pass() || since.elapsed() >= self.lost_after() {
-                        return Waited::GivenUp(no_answer(format!("{error}; {}", error.remedy(host))));
+                        return Waited::GivenUp(no_answer(format!(
+                            "{error}; {}",
+                            error.remedy(&self.site, host)
+                        )));
                     }
                     thread::sleep(BETWEEN_TRIES);
                 }
@@ -424,7 +427,8 @@ impl Runner<'_> {
                     thread::sleep(BETWEEN_TRIES);
                 }
                 Err(CollectError::Carrier(error)) => {
-                    return self.over(host, Some(no_answer(format!("{error}; {}", error.remedy(host)))));
+                    return self
+                        .over(host, Some(no_answer(format!("{error}; {}", error.remedy(&self.site, host)))));
                 }
                 Err(error @ CollectError::Record(_)) => {
                     return self.over(
@@ -498,7 +502,7 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
             Ok(_) => (None, true),
             Err(CollectError::Fleet(error)) => return Err(error),
             Err(CollectError::Carrier(error)) => {
-                (Some(no_answer(format!("{error}; {}", error.remedy(host)))), false)
+                (Some(no_answer(format!("{error}; {}", error.remedy(&copy.site, host)))), false)
             }
             Err(error @ CollectError::Record(_)) => (Some(no_answer(error.to_string())), false),
         };

@@ -312,7 +312,7 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
     assert_eq!(document["hosts"][0]["time"], "3s");
     for (index, words) in [
         (1, "ssh-keygen -R key"),
-        (2, "`ssh gone` reaches it"),
+        (2, "see that gone is up, and that `sh` reaches it"),
         (3, "ssh-copy-id"),
         (4, "sudo without a password"),
         (5, "give the command again"),
@@ -352,6 +352,44 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
         assert!(said.json()["error"]["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty()), "{said:?}");
     }
     assert_eq!(played.fleet(&["status", "20991231"]).code, Some(2));
+}
+
+#[test]
+fn a_fleet_s_plan_says_what_slurm_refuses_and_what_to_do() {
+    let Some(played) = Played::new(&["n1"], "") else { return };
+    let words = played.home.path().join("words");
+    let folder = played.home.path().join("programs");
+    let srun =
+        played.home.file("programs/srun", &format!("#!/bin/sh\ncat {} >&2\nexit 1\n", words.display()));
+    let squeue = played.home.file("programs/squeue", "#!/bin/sh\n");
+    for program in [srun, squeue] {
+        fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let site = "schema = 1\nengine = \"slurm\"\npartition = \"nope\"\n[[host]]\nname = \"n1\"\n";
+    let site = played.home.file("slurm.toml", site);
+    for (refusal, problem, remedy) in [
+        ("Invalid partition name specified", "Slurm refuses the question", "`sinfo --Node`"),
+        ("Invalid node name specified", "Slurm refuses the question", "the names in the site file"),
+        ("Invalid account or account/partition combination specified", "Slurm refuses", "`sacctmgr show"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "Slurm refuses", "`partition`"),
+        ("Requested nodes not in this partition", "Slurm refuses", "`partition`"),
+        (
+            "Requested nodes are busy",
+            "its node is not free for a question",
+            "wait, or write carrier = \"ssh\"",
+        ),
+        ("Unable to contact slurm controller (connect failure)", "it cannot be reached", "`scontrol ping`"),
+    ] {
+        fs::write(&words, format!("srun: error: Unable to allocate resources: {refusal}\n")).unwrap();
+        let mut plan =
+            played.home.command(&["fleet", "plan", "web", "--site", site.to_str().unwrap(), "--json"]);
+        let said = Said::of(&plan.env("PATH", &path).output().unwrap());
+        assert_eq!(said.code, Some(3), "{said:?}");
+        let named = said.json()["hosts"][0]["problems"][0].as_str().unwrap().to_owned();
+        assert!(named.contains(problem) && named.contains(refusal) && named.contains(remedy), "{named}");
+        assert!(!named.contains("`ssh n1`"), "{named}");
+    }
 }
 
 #[test]
@@ -835,6 +873,10 @@ fn all_gone(mark: &str) {
 const LAB_SCRIPT: &str = r#"
 quick="--on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=4s"
 tilemark fleet plan web --site ssh.toml $quick >&2 || exit 90
+sed 's/"hosts"/"nope"/' slurm.toml >nope.toml
+tilemark fleet plan web --site nope.toml $quick --json >nope.json 2>>notes
+echo "code $?" >&2
+grep -q 'Slurm refuses the question.*sinfo --Node' nope.json || { cat nope.json >&2; exit 93; }
 tilemark fleet run web --site ssh.toml $quick --json >ssh.json 2>notes &
 run=$!
 until [ "$(grep -c submitted notes)" = 3 ]; do sleep 0.1; done
