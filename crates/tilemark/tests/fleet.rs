@@ -194,6 +194,7 @@ fn a_record_that_is_cut_anywhere_comes_home_whole_or_not_at_all() {
     let Some(played) = Played::new(&["n1"], cut) else { return };
     let said = played.run(&["--detach", "--json"]);
     assert_eq!(ends(&said.json()), named(&[("n1", "not-collected-yet")]), "{said:?}");
+    assert_eq!(said.code, Some(0), "all is submitted: {said:?}");
     let folder = played.folder();
     let exit = played
         .home
@@ -487,6 +488,7 @@ fn a_fleet_run_that_goes_on_is_given_no_other_work() {
     let mut ended: Vec<String> = ends(&said.json()).into_iter().map(|(_, end)| end).collect();
     ended.sort();
     assert_eq!(ended, ["not-collected-yet", "not-submitted-yet", "not-submitted-yet"], "{said:?}");
+    assert_eq!(said.code, Some(5), "hosts are missing, and may still measure: {said:?}");
     let measured = || ["n1", "n2", "n3"].iter().map(|host| played.measured(host)).sum::<usize>();
     until("one measures", || measured() == 1);
     for work in [
@@ -524,8 +526,10 @@ const GONE: &str =
 fn a_fleet_run_that_is_cancelled_ends_its_work_and_keeps_what_was_finished() {
     let Some(played) = Played::new(&["n1", "n2", "n3"], GONE) else { return };
     played.home.file("takes", "1000");
-    assert_eq!(played.run(&["--detach", "--json"]).json()["measured"], 0);
+    let said = played.run(&["--detach", "--json"]);
+    assert_eq!((said.code, &said.json()["measured"]), (Some(0), &0.into()), "{said:?}");
     ["n1", "n2", "n3"].iter().for_each(|host| played.measures(host));
+    assert_eq!(played.fleet(&["collect"]).code, Some(5), "nothing has ended yet");
     let gone = played.home.file("hosts/n3/gone", "");
     let said = played.fleet(&["cancel", "--json"]);
     assert_eq!(said.code, Some(5), "{said:?}");

@@ -34,7 +34,13 @@ const SCENARIO_BYTES_MAX: usize = 32 << 10;
 pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
     match command {
         FleetCommand::Plan(arguments) => planned(arguments),
-        FleetCommand::Run(arguments) => shown(measured(arguments), arguments.json.json),
+        FleetCommand::Run(arguments) => {
+            let found = measured(arguments).map(|found| {
+                let code = if arguments.detach { code_when_detached(&found) } else { code_of(&found) };
+                (found, code)
+            });
+            shown_with(found, arguments.json.json)
+        }
         FleetCommand::Status(named) => {
             let form = Form::of(named.json.json);
             screen::show(doing(named), form, |doing| {
@@ -115,8 +121,17 @@ fn shown_with(found: Result<(FleetVerdict, u8), Failure>, json: bool) -> ExitCod
 }
 
 fn code_of(found: &FleetVerdict) -> u8 {
-    let ends: Vec<End> = found.hosts.iter().map(|host| host.end).collect();
-    exit_code(&ends, found.measured, found.trusted)
+    exit_code(&ends(found), found.measured, found.trusted)
+}
+
+/// The same of a command that does not wait: all is well where each host has its work, or is trusted already.
+fn code_when_detached(found: &FleetVerdict) -> u8 {
+    let is_well = |end: &End| matches!(end, End::NotCollectedYet | End::Trusted);
+    if ends(found).iter().all(is_well) { 0 } else { code_of(found) }
+}
+
+fn ends(found: &FleetVerdict) -> Vec<End> {
+    found.hosts.iter().map(|host| host.end).collect()
 }
 
 /// The worse one of two exit codes of fleet runs.
@@ -132,14 +147,15 @@ fn first_line(found: &FleetVerdict) -> String {
     if found.missing.is_empty() { counts } else { format!("{counts} Missing: {}.", found.missing.join(", ")) }
 }
 
-/// 6 where a host was not restored, 4 where a guest failed, 3 where no host left figures, 5 where one is missing or not trusted, 0 where
-/// all are trusted.
+/// 6 where a host was not restored, 4 where a guest failed, 3 where no host left figures and none may leave some later, 5 where one is
+/// missing or not trusted, 0 where all are trusted.
 fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
+    let is_to_come = ends.iter().any(|end| matches!(end, End::NotCollectedYet | End::NotSubmittedYet));
     if ends.contains(&End::NotRestored) {
         NOT_RESTORED
     } else if ends.contains(&End::GuestFailed) {
         GUEST_FAILED
-    } else if measured == 0 {
+    } else if measured == 0 && !is_to_come {
         HOST_UNFIT
     } else if trusted < ends.len() {
         NOT_TRUSTED
@@ -569,6 +585,9 @@ mod tests {
             (&[End::Trusted, End::CannotTell], 2, 1, 5),
             (&[End::Trusted, End::Lost], 1, 1, 5),
             (&[End::Lost, End::NoAnswer], 0, 0, 3),
+            // They may still measure.
+            (&[End::NotCollectedYet, End::NotSubmittedYet], 0, 0, 5),
+            (&[End::Unfit, End::NotCollectedYet], 0, 0, 5),
             (&[End::Trusted, End::GuestFailed, End::Lost], 2, 1, 4),
             (&[End::GuestFailed, End::NotRestored], 2, 0, 6),
         ] {
