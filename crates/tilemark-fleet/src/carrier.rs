@@ -251,11 +251,15 @@ fn longest_question(site: &Site) -> Option<Duration> {
     }
 }
 
-/// What Slurm calls a question.
+/// What Slurm calls a question. Several commands may ask for a status at once, and each ends only its own.
 fn question_name(host: &Host, question: Question<'_>) -> String {
     let Question { verb, fleet, .. } = question;
-    let kind = if [STATUS, CANCEL].contains(&verb) { verb } else { "question" };
-    format!("tilemark-{kind}-{fleet}-{}", host.name)
+    let name = |kind: &str| format!("tilemark-{kind}-{fleet}-{}", host.name);
+    match verb {
+        STATUS => format!("{}-{}", name(STATUS), std::process::id()),
+        CANCEL => name(CANCEL),
+        _ => name("question"),
+    }
 }
 
 /// Asked by commands that hold no lock of the fleet run, while another one may ask.
@@ -297,7 +301,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     let nonce = nonce();
     let over_srun = matches!(site.engine, Engine::Slurm { over_ssh: false, .. });
     if over_srun && question.verb != STATUS {
-        // That of a command that was killed would keep the host from us.
+        // That of a command that was killed with its srun would keep the host from us.
         slurm::end_left(&question_name(host, question));
     }
     let longest = longest_question(site);
@@ -325,6 +329,10 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     };
     let read = read_answer(pieces, &nonce, limits);
     carrier.reap(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
+    if over_srun && read.is_err() {
+        // An srun that was killed leaves its job, which keeps the host until its time is over.
+        slurm::end_left(&question_name(host, question));
+    }
     let messages = messages.last(Duration::from_secs(1));
     match read {
         Ok((answer, 0)) => Ok(answer),

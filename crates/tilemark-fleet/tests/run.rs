@@ -272,6 +272,29 @@ fn a_record_comes_home_over_srun_from_a_partition_whose_jobs_are_short() {
 }
 
 #[test]
+fn the_job_of_a_question_whose_srun_was_killed_is_ended_at_once() {
+    let name = "the_job_of_a_question_whose_srun_was_killed_is_ended_at_once";
+    // The job goes on without its srun, until somebody ends it by its name.
+    let srun = "for word; do case $word in --job-name=*) echo \"${word#--job-name=}\" >>\"$TILEMARK_TEST_SLURM/jobs\" ;; esac; done; kill -9 $$";
+    let squeue = "cd \"$TILEMARK_TEST_SLURM\"; for word; do case $word in --name=*) grep -xsn \"${word#--name=}\" jobs ;; esac; done; exit 0";
+    let scancel = "cd \"$TILEMARK_TEST_SLURM\"; for word; do case $word in --name=*) sed -i \"/^${word#--name=}$/d\" jobs ;; esac; done";
+    let programs = [("srun", srun), ("squeue", squeue), ("scancel", scancel)];
+    let Some(folder) = alone(name, &programs) else { return };
+    let engine = Engine::Slurm { partition: None, over_ssh: false };
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
+    played.submitted();
+    let asked: [&dyn Fn(); 3] = [
+        &|| drop(plan(&played.folder.read().unwrap()).unwrap()),
+        &|| drop(status(&played.folder).unwrap()),
+        &|| collect_all(&played.folder, &|_| ()).unwrap(),
+    ];
+    for ask in asked {
+        ask();
+        assert_eq!(fs::read_to_string(folder.join("jobs")).unwrap(), "", "left in the queue");
+    }
+}
+
+#[test]
 fn an_attempt_of_a_requeued_job_is_kept_beside_the_first() {
     let played = Played::new(&["n1"], None, "");
     played.run(Watch::default(), &|_| ()).unwrap();

@@ -190,9 +190,10 @@ attack_srun() { # the question that fetches a record
     until_so 10 has_srun || fail "no srun was seen"
     for number in $(ps -e -o pid=,comm= | awk '$2 == "srun" { print $1 }'); do kill -9 "$number" 2>/dev/null; done
     wait $collect
+    until_so 15 all_jobs_over || fail "left in the queue after 15 s: $(squeue --noheader)"
+    for name in n1 n2 n3; do gone_within_15s $name; done
     tilemark fleet collect --json >run.json 2>notes
     measured_is run.json 3
-    for name in n1 n2 n3; do gone_within_15s $name; done
     report killed-srun "collected again: $(number_of run.json measured) of 3"
     # The command that asks over srun: its srun end their jobs.
     rm -rf $home/fleets/"$(newest)"/hosts
