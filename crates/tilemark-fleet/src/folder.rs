@@ -69,6 +69,9 @@ pub struct HostWork {
     pub job: Option<String>,
     /// When it was submitted, in seconds since 1970.
     pub submitted_unix_s: Option<u64>,
+    /// Whether a queue has shown its job running: what is queued again then is a host that was lost.
+    #[serde(default)]
+    pub has_run: bool,
     /// How it ended where no attempt of it says so.
     pub end: Option<HostEnd>,
     /// Whether its turn passed on to another host while its work may have gone on.
@@ -356,6 +359,7 @@ impl Fleet {
             step: Step::Waiting,
             job: None,
             submitted_unix_s: None,
+            has_run: false,
             end: None,
             turn_passed_on: false,
         };

@@ -136,6 +136,8 @@ enum Waited {
     GivenUp(HostEnd),
     /// The time for waiting is over; its work is not.
     TimeUp,
+    /// What was seen of it cannot be written down.
+    Failed(FleetError),
 }
 
 impl Runner<'_> {
@@ -156,6 +158,7 @@ impl Runner<'_> {
         }
         match self.wait(host) {
             Waited::TimeUp => Ok(()),
+            Waited::Failed(error) => Err(error),
             Waited::GivenUp(end) => {
                 self.pass_turn_on(host)?;
                 self.over(host, Some(end))
@@ -349,7 +352,8 @@ impl Runner<'_> {
     /// Looks at the queue until the job has left it.
     fn wait_in_queue(&self, host: &Host) -> Waited {
         let name = job_name(&locked(&self.fleet).id, &host.name);
-        let (mut silent_since, mut stuck_since, mut has_run) = (None, None, false);
+        let (mut silent_since, mut stuck_since) = (None, None);
+        let mut has_run = self.has_run(host);
         let mut printed = None;
         let began = Instant::now();
         loop {
@@ -357,7 +361,13 @@ impl Runner<'_> {
                 Ok(Some(job)) => {
                     silent_since = None;
                     let stage = job.stage();
-                    has_run |= stage == Stage::Running;
+                    if stage == Stage::Running && !has_run {
+                        has_run = true;
+                        // The command may end, and the one that goes on sees only that it is queued again.
+                        if let Err(error) = self.mark(host, |work| work.has_run = true) {
+                            return Waited::Failed(error);
+                        }
+                    }
                     self.print_reason(host, &job, &mut printed);
                     match stage {
                         Stage::Over => return Waited::Over,
@@ -387,6 +397,11 @@ impl Runner<'_> {
             }
             thread::sleep(BETWEEN_TRIES);
         }
+    }
+
+    /// Whether this command or an earlier one has seen its job running.
+    fn has_run(&self, host: &Host) -> bool {
+        locked(&self.fleet).hosts.iter().any(|work| work.name == host.name && work.has_run)
     }
 
     /// Prints why a job waits, once for each kind of waiting.

@@ -410,6 +410,9 @@ fn a_host_of_slurm_that_died_is_waited_for_once_its_job_is_queued_again() {
     };
     // It waits for two minutes before it begins again, however short `lost_after` is.
     assert_eq!(run("RUNNING|None", "PENDING|BeginTime", 5), (Step::Submitted, None));
+    // The command that saw it running has ended, and another one goes on.
+    let gone = "PENDING|ReqNodeNotAvail";
+    assert_eq!(run(gone, gone, 60), (Step::Submitted, Some(End::Lost)));
     // Its host may be back in an hour.
     assert_eq!(run("RUNNING|None", "PENDING|ReqNodeNotAvail", 60), (Step::Submitted, Some(End::Lost)));
     // The first attempt comes home, and the second one is still to come.
