@@ -624,6 +624,7 @@ mod tests {
         output.write_all(&hello).unwrap();
         match what {
             "floods" => floods(output, Path::new(word)),
+            "jumps" => answers_with_a_clock_that_jumps(&mut input, &mut output, word.parse().unwrap()),
             _ => answers_slowly(&mut input, &mut output),
         }
         let _ = io::copy(&mut input, &mut io::sink());
@@ -657,6 +658,35 @@ mod tests {
                 write_frame(output, &Reply::Monotonic { number, ns: monotonic_ns() }).unwrap();
             }
         }
+    }
+
+    /// Its clock goes back by a second after so many readings.
+    fn answers_with_a_clock_that_jumps(input: &mut impl Read, output: &mut File, after: usize) {
+        let mut answered = 0;
+        while let Ok(request) = read_frame::<Request>(input) {
+            if let Request::Monotonic(number) = request {
+                let ns = monotonic_ns() - if answered < after { 0 } else { JUMP_NS };
+                write_frame(output, &Reply::Monotonic { number, ns }).unwrap();
+                answered += 1;
+            }
+        }
+    }
+
+    const JUMP_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_client_whose_clock_jumps_while_it_is_read_is_lost_by_name() {
+        let mut line = played("jumps", Path::new("32"));
+        let error = line.clock().unwrap_err();
+        assert_eq!(error.0, "its clock jumped while it was read");
+    }
+
+    #[test]
+    fn a_client_whose_clock_jumps_between_two_readings_is_as_uncertain() {
+        let mut line = played("jumps", Path::new("64"));
+        let (before, after) = (line.clock().unwrap(), line.clock().unwrap());
+        let ms = before.uncertainty_ms(&after);
+        assert!((950.0..1_050.0).contains(&ms), "{ms}: {before:?}, {after:?}");
     }
 
     #[test]
