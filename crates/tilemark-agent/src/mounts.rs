@@ -6,6 +6,7 @@ use rustix::{
     mount::{MountFlags, mount, mount_bind, mount_remount},
 };
 use std::{
+    collections::BTreeSet,
     ffi::CString,
     fs, io,
     os::{
@@ -123,8 +124,10 @@ pub(crate) fn devices(dev: &Path) -> Result<(), AgentError> {
     links(dev)
 }
 
-/// The files of /proc and /sys that reveal most of the whole host: its memory, keys, messages, timers and energy.
-const COVERED: [&str; 13] = [
+/// The files of /proc and /sys that reveal most of the whole host: its memory, keys, messages, timers, energy, devices and serial numbers.
+const COVERED: [&str; 17] = [
+    "/proc/acpi",
+    "/proc/bus",
     "/proc/kcore",
     "/proc/key-users",
     "/proc/keys",
@@ -133,9 +136,11 @@ const COVERED: [&str; 13] = [
     "/proc/kpagecount",
     "/proc/kpageflags",
     "/proc/sched_debug",
+    "/proc/scsi",
     "/proc/slabinfo",
     "/proc/timer_list",
     "/proc/vmallocinfo",
+    "/sys/devices/virtual/dmi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
 ];
@@ -183,12 +188,27 @@ pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
     Ok(())
 }
 
-/// The host's PCI devices: each bus, and the list of all. User 0 may map the registers and the memory of a device.
-fn pci_folders(sys: &Path) -> Vec<PathBuf> {
-    let buses = fs::read_dir(sys.join("devices")).into_iter().flatten().flatten();
-    let is_bus =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"pci"));
-    buses.map(|entry| entry.path()).filter(is_bus).chain([sys.join("bus/pci")]).collect()
+/// The host's PCI devices: each bus, and the list of all. User 0 may map the registers and the memory of a device. A bus may be deep in the tree
+/// of devices, as on Hyper-V, and the list says where.
+fn pci_folders(sys: &Path) -> BTreeSet<PathBuf> {
+    let within =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let list = sys.join("bus/pci");
+    let listed = within(list.join("devices")).filter_map(|link| fs::canonicalize(link).ok());
+    within(sys.join("devices"))
+        .filter(|path| is_pci(path))
+        .chain(listed.map(outermost_bus))
+        .chain([list])
+        .collect()
+}
+
+fn is_pci(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"pci"))
+}
+
+/// The bus that all buses on the way to a device are below; the device itself where there is none.
+fn outermost_bus(device: PathBuf) -> PathBuf {
+    device.ancestors().filter(|folder| is_pci(folder)).last().map(Path::to_path_buf).unwrap_or(device)
 }
 
 /// The links that udev would make.
@@ -241,15 +261,24 @@ mod tests {
     #[test]
     fn every_bus_of_pci_devices_is_covered() {
         let sys = tempfile::tempdir().unwrap();
-        for folder in ["devices/pci0000:00", "devices/pci0000:80", "devices/virtual", "bus/pci"] {
-            fs::create_dir_all(sys.path().join(folder)).unwrap();
+        let at = |path: &str| sys.path().join(path);
+        let deep = "devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/3b5c/pciabcd:00";
+        let devices = [
+            ("0000:00:02.0", "devices/pci0000:00/0000:00:02.0".to_owned()),
+            ("10000:01:00.0", "devices/pci0000:00/0000:00:0e.0/pci10000:00/10000:01:00.0".to_owned()),
+            ("abcd:00:02.0", format!("{deep}/abcd:00:02.0")),
+            ("0001:00:00.0", "devices/platform/0001:00:00.0".to_owned()),
+        ];
+        for folder in ["devices/pci0000:80", "devices/virtual", "bus/pci/devices"] {
+            fs::create_dir_all(at(folder)).unwrap();
         }
-        let mut found = pci_folders(sys.path());
-        found.sort();
-        assert_eq!(
-            found,
-            ["bus/pci", "devices/pci0000:00", "devices/pci0000:80"].map(|folder| sys.path().join(folder))
-        );
+        for (name, device) in &devices {
+            fs::create_dir_all(at(device)).unwrap();
+            symlink(Path::new("../../..").join(device), at("bus/pci/devices").join(name)).unwrap();
+        }
+        let expected =
+            ["bus/pci", "devices/pci0000:00", "devices/pci0000:80", deep, "devices/platform/0001:00:00.0"];
+        assert_eq!(pci_folders(sys.path()), expected.map(at).into());
     }
 
     #[test]

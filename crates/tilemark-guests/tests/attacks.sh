@@ -4,7 +4,7 @@
 reached() { echo "reached: $1"; }
 works() { name=$1; shift; "$@" >/dev/null 2>&1 && reached "$name"; }
 
-for tool in chrt dmesg head hostname mknod mount nsenter perl timeout umount unshare; do
+for tool in chrt dmesg find head hostname mknod mount nsenter perl timeout umount unshare; do
     command -v $tool >/dev/null || reached "nothing: there is no $tool to try it with"
 done
 
@@ -112,6 +112,12 @@ perl -e 'open(my $own, "+<", "/dev/ptmx") or exit 1; exit(!ioctl($own, 0x5423, m
 for file in /sys/bus/pci/devices/*/resource* /sys/bus/pci/devices/*/config /sys/devices/pci*/*/resource* /sys/devices/pci*/*/config; do
     works "PCI device $file" test -e "$file"
 done
+
+find /sys/devices \( -name 'resource*' -o -name config \) -path '*/pci*' 2>/dev/null | while read -r file; do
+    reached "PCI device $file"
+done
+# What they are, and the machine's serial numbers.
+for file in /proc/bus/pci/*/* /proc/scsi/* /sys/devices/virtual/dmi/id/*; do works "contents of $file" head -c 1 "$file"; done
 
 grep -q '^NoNewPrivs:.*1' /proc/self/status || reached "new privileges"
 grep -q '^Seccomp:.*2' /proc/self/status || reached "all system calls"
