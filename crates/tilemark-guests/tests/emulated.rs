@@ -8,7 +8,7 @@ use common::{RunGroup, guest, in_namespaces, service};
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,8 +19,8 @@ use tilemark_guests::{
 };
 use tilemark_plan::{
     place::GuestPlace,
-    plan::GuestPlan,
-    scenario::{DiskMedium, Role},
+    plan::{DiskPlan, GuestPlan},
+    scenario::{DiskAio, DiskCache, DiskMedium, Role},
 };
 use tilemark_units::Bytes;
 
@@ -62,6 +62,17 @@ fn is_in_sandbox(qemu: u32) {
     assert_eq!(names.collect::<Vec<_>>(), ["PATH", "LANG"]);
 }
 
+/// Whether a process has a descriptor of io_uring.
+fn has_ring(pid: u32) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let mut named = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    named.any(|name| name.to_string_lossy().contains("io_uring"))
+}
+
+fn network_of(pid: &str) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/ns/net")).unwrap()
+}
+
 /// Where the run's group hands on the controllers, this group has the limits.
 fn in_a_group_of_its_own(qemu: u32, run: &Path, plan: &GuestPlan) {
     let groups = fs::read_to_string(format!("/proc/{qemu}/cgroup")).unwrap();
@@ -88,6 +99,11 @@ fn an_emulated_guest_boots_and_serves() {
         let processes = backend.processes(ready.id).unwrap();
         assert_eq!(processes.len(), 1, "QEMU");
         is_in_sandbox(processes[0]);
+        assert_eq!(
+            network_of(&processes[0].to_string()),
+            network_of("self"),
+            "a network of its own costs time"
+        );
         if let Some(run) = &run {
             in_a_group_of_its_own(processes[0], &run.0, &plan);
         }
@@ -448,7 +464,7 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
         let network = Arc::new(RunNetwork::create().unwrap());
         let backend = world.emulated(&network);
         let mut plan = guest(0, Role::Disk);
-        let disk = tilemark_plan::plan::DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
+        let disk = DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
         plan.disks = vec![disk.clone(), disk];
         let service = service(&plan);
         let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
@@ -470,6 +486,26 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
             assert_eq!((code, text.as_str()), (0, "32768\n32768\n512\nzzzzzzzzzzzzzzzz"), "{error:?}");
             backend.stop(ready.id).unwrap();
         }
+    });
+}
+
+#[test]
+fn a_qemu_whose_disk_uses_io_uring_reaches_no_network() {
+    in_namespaces("a_qemu_whose_disk_uses_io_uring_reaches_no_network", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.emulated(&network);
+        let mut plan = guest(0, Role::Disk);
+        let disk = DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
+        plan.disks = vec![DiskPlan { aio: DiskAio::IoUring, cache: DiskCache::Writeback, ..disk }];
+        // A ready guest has answered a ping: the tap that its QEMU was handed works all the same.
+        let ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT);
+        let ready = ready.unwrap_or_else(|error| panic!("{error:?}"));
+        let qemu = backend.processes(ready.id).unwrap()[0];
+        assert!(has_ring(qemu), "its disk needs one");
+        assert_ne!(network_of(&qemu.to_string()), network_of("self"), "a ring opens sockets where this is");
+        let devices = fs::read_to_string(format!("/proc/{qemu}/net/dev")).unwrap();
+        let names = devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim());
+        assert_eq!(names.collect::<Vec<_>>(), ["lo"]);
     });
 }
 

@@ -133,6 +133,19 @@ const OF_MONITORS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
 /// A monitor is handed all its sockets; what is left is for libraries that look something up and can do without.
 const SOCKETS_OF_MONITORS: [libc::c_int; 1] = [libc::AF_UNIX];
 
+/// The kernel's rings (io_uring): what is asked for in one passes no filter, and can be a socket of any kind.
+const RINGS: [libc::c_long; 3] =
+    [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Whether a monitor may use [`RINGS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rings {
+    /// Its events and its disks do without.
+    Denied,
+    /// A disk of its guest is read and written through one.
+    Allowed,
+}
+
 /// The older forms of clone without a new thread.
 #[cfg(target_arch = "x86_64")]
 const FORKS: [libc::c_long; 2] = [libc::SYS_fork, libc::SYS_vfork];
@@ -171,12 +184,19 @@ impl Walls {
     }
 
     /// Around a virtual machine monitor: it may read files, take another root and become another user, has no other capability, opens
-    /// no network, and starts threads only, no further process.
-    pub fn of_monitor() -> Result<Self, WallsError> {
+    /// no network but what its rings can, and starts threads only, no further process.
+    pub fn of_monitor(rings: Rings) -> Result<Self, WallsError> {
         let no_thread = (Is::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into()), 0);
+        let mut further = FORKS.to_vec();
+        if rings == Rings::Denied {
+            further.extend(RINGS);
+        }
         Ok(Self {
             kept: OF_MONITORS.bits(),
-            filters: vec![denied(vec![no_thread], &SOCKETS_OF_MONITORS, &FORKS)?, without_clone3()?],
+            filters: vec![
+                denied(vec![no_thread], &SOCKETS_OF_MONITORS, &further)?,
+                without_clone3()?,
+            ],
         })
     }
 
@@ -347,19 +367,21 @@ mod tests {
     use super::*;
     use crate::process::{Ended, Spawn};
 
+    fn shell(script: &str) -> Spawn {
+        Spawn::path("/bin/sh".as_ref()).unwrap().arguments(["-c", script]).unwrap()
+    }
+
     fn behind(walls: Walls, script: &str) -> Option<Ended> {
         // Who may not give up capabilities has none to give up.
-        rustix::process::geteuid().is_root().then(|| {
-            let shell = Spawn::path("/bin/sh".as_ref()).unwrap().arguments(["-c", script]).unwrap();
-            shell.behind(walls).start().unwrap().wait().unwrap()
-        })
+        let is_root = rustix::process::geteuid().is_root();
+        is_root.then(|| shell(script).behind(walls).start().unwrap().wait().unwrap())
     }
 
     #[test]
     fn a_monitor_starts_no_process_and_a_service_does() {
         // The shell forks, since something follows; `dash` ends with 2 where it cannot.
         let script = "/bin/true; exit 7";
-        if let Some(ended) = behind(Walls::of_monitor().unwrap(), script) {
+        if let Some(ended) = behind(Walls::of_monitor(Rings::Denied).unwrap(), script) {
             assert_eq!(ended, Ended::Exited(2));
         }
         if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
@@ -371,7 +393,7 @@ mod tests {
     fn denied_to_all(calls: &[&str]) {
         for call in calls {
             let script = format!("exec perl -e 'syscall({call}); exit($! == 1 ? 7 : 8)' </dev/null");
-            for walls in [Walls::of_services(), Walls::of_monitor()] {
+            for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
                 if let Some(ended) = behind(walls.unwrap(), &script) {
                     assert_eq!(ended, Ended::Exited(7), "{call}");
                 }
@@ -409,6 +431,17 @@ mod tests {
             "16, 0, 0x5423, my $number = pack(\"i\", 3)",
             "16, 0, 0x8983, my $request = \"x\" x 64",
         ]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_monitor_has_a_ring_only_where_a_disk_of_its_guest_needs_one() {
+        // Whether io_uring_setup answers EPERM, as it also does where the host keeps it from all.
+        let script = "exec perl -e 'exit(syscall(425, 2, my $wanted = \"\\0\" x 120) < 0 && $! == 1 ? 7 : 8)' </dev/null";
+        let Some(denied) = behind(Walls::of_monitor(Rings::Denied).unwrap(), script) else { return };
+        assert_eq!(denied, Ended::Exited(7));
+        let without_walls = shell(script).start().unwrap().wait().unwrap();
+        assert_eq!(behind(Walls::of_monitor(Rings::Allowed).unwrap(), script), Some(without_walls));
     }
 
     #[test]
@@ -452,7 +485,7 @@ mod tests {
     #[test]
     fn a_sandboxed_process_may_make_a_pair_of_local_sockets() {
         let script = "exec perl -MSocket -e 'exit(socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) ? 7 : 8)'";
-        for walls in [Walls::of_services(), Walls::of_monitor()] {
+        for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
             if let Some(ended) = behind(walls.unwrap(), script) {
                 assert_eq!(ended, Ended::Exited(7));
             }
@@ -474,7 +507,7 @@ mod tests {
         for request in ["0x4c04", "0x4c01", "0x4c0a"] {
             let script =
                 format!("perl -e 'ioctl(STDIN, {request}, my $flags = 0); exit($! == 1 ? 7 : 8)' </dev/null");
-            for walls in [Walls::of_services(), Walls::of_monitor()] {
+            for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
                 if let Some(ended) = behind(walls.unwrap(), &format!("exec {script}")) {
                     assert_eq!(ended, Ended::Exited(7), "{request}");
                 }
@@ -484,9 +517,10 @@ mod tests {
 
     #[test]
     fn a_service_may_do_eight_things_with_roots_power_and_a_monitor_four() {
-        for (walls, expected) in
-            [(Walls::of_services(), "00000000000004fb"), (Walls::of_monitor(), "00000000000400c4")]
-        {
+        for (walls, expected) in [
+            (Walls::of_services(), "00000000000004fb"),
+            (Walls::of_monitor(Rings::Denied), "00000000000400c4"),
+        ] {
             let script = format!(
                 "while read -r key value; do [ $key = CapEff: ] && [ $value = {expected} ] && exit 7; done </proc/self/status"
             );

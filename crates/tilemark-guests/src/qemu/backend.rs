@@ -38,12 +38,15 @@ use std::{
 };
 use tilemark_agent_protocol::{Request, Service};
 use tilemark_netlink::PortCounts;
-use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_plan::{
+    plan::{self, GuestPlan},
+    scenario::DiskAio,
+};
 use tilemark_sys::{
     files::{OPEN_FOLDER, listen_privately, make_folder},
     namespace::Namespaces,
     process::{Child, Spawn, program_in_memory},
-    walls::Walls,
+    walls::{Rings, Walls},
 };
 
 /// A template may take so long to boot and to warm; emulated guests on a busy host are the slow ones.
@@ -289,6 +292,13 @@ impl QemuBackend {
         Ok(spawn.hand(seed, number::SEED).hand(agent, number::AGENT_DISK))
     }
 
+    /// What the guest's disks need; QEMU's events do without.
+    fn rings(&self, plan: &GuestPlan) -> Rings {
+        let is_asked = plan.disks.iter().any(|disk| disk.aio == DiskAio::IoUring)
+            || self.settings.more.iter().any(|argument| argument.contains(DiskAio::IoUring.name()));
+        if is_asked { Rings::Allowed } else { Rings::Denied }
+    }
+
     fn command(
         &self,
         plan: &GuestPlan,
@@ -317,10 +327,11 @@ impl QemuBackend {
             .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
             .own_session();
         if let Some(confinement) = &self.confinement {
+            let rings = self.rings(plan);
             spawn = spawn
                 .arguments(confinement.arguments(self.version, number))?
-                .namespaces(Namespaces::PID)
-                .behind(Walls::of_monitor().map_err(io::Error::other)?);
+                .namespaces(namespaces_beside(rings))
+                .behind(Walls::of_monitor(rings).map_err(io::Error::other)?);
         }
         if self.settings.accelerator == Accelerator::Emulated {
             // The translator asks for huge pages for its buffer, of which an idle guest uses a part: 6 MiB a guest.
@@ -339,6 +350,15 @@ impl QemuBackend {
             spawn = spawn.hand(initramfs.try_clone()?, number::INITRAMFS);
         }
         Ok(spawn)
+    }
+}
+
+/// A ring can open a socket of any kind, which in the run's network would speak to every guest as the host: such a QEMU has a network of its
+/// own, with nothing in it. Its tap is handed to it and stays where it is. All others are spared what a network costs.
+fn namespaces_beside(rings: Rings) -> Namespaces {
+    match rings {
+        Rings::Denied => Namespaces::PID,
+        Rings::Allowed => Namespaces::PID | Namespaces::NETWORK,
     }
 }
 
