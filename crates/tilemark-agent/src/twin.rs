@@ -19,6 +19,7 @@ use std::{
 };
 use tilemark_sys::{
     descriptor::keep_from_children,
+    limits::refuse_core_dumps,
     namespace,
     process::{Ended, Spawn, init_loop, take_handed},
     walls::Walls,
@@ -94,6 +95,7 @@ fn prepare_root(
     orders: &Orders,
     memory_folders: impl Fn(&Path) -> Result<(), AgentError>,
 ) -> Result<(), AgentError> {
+    refuse_core_dumps();
     namespace::isolate_mounts().map_err(step("part its mounts from the host's"))?;
     // Read before the host's files are gone.
     let disks: Result<Vec<u64>, AgentError> = orders.disks.iter().map(|disk| device_number(disk)).collect();

@@ -119,6 +119,14 @@ done
 # What they are, and the machine's serial numbers.
 for file in /proc/bus/pci/*/* /proc/scsi/* /sys/devices/virtual/dmi/id/*; do works "contents of $file" head -c 1 "$file"; done
 
+# A crash would start the host's program for core dumps, as root and outside of the twin, unless the limit is exactly 1.
+limit=$(perl -e '
+    syscall(160, 4, my $less = pack("QQ", 0, 0));
+    syscall(302, 0, 4, $less, 0);
+    open(my $own, "<", "/proc/self/limits"); print grep(/core file/, <$own>);')
+echo "$limit" | grep -q '^Max core file size  *1  *1 ' || reached "the host by a core dump: $limit"
+grep -q '^Max core file size  *1  *1 ' /proc/1/limits || reached "the host by a core dump of process 1"
+
 grep -q '^NoNewPrivs:.*1' /proc/self/status || reached "new privileges"
 grep -q '^Seccomp:.*2' /proc/self/status || reached "all system calls"
 # 4fb: the eight of services.

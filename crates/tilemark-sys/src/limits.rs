@@ -1,6 +1,6 @@
 //! What the kernel lets this process have.
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open files to the hard one: the usual 1,024 are few for hundreds of guests or connections. Returns how many
 /// files this process may have open; `None` for no limit.
@@ -19,6 +19,15 @@ fn raise(resource: Resource) -> Option<u64> {
     limit.current = limit.maximum;
     let _ = setrlimit(resource, limit);
     getrlimit(resource).current
+}
+
+/// Has the kernel dump nothing where this process, or one that it starts, crashes: no file, and no start of the host's program for dumps, which
+/// would be root and outside of all namespaces. A limit of 0 is ignored where the host has such a program; of exactly 1 the kernel starts none
+/// (fs/coredump.c). One system call only, so it may run between clone and exec.
+pub fn refuse_core_dumps() {
+    let one = Some(1);
+    // Refused only where the limit is 0 and the caller may not raise it: there is no file then either.
+    let _ = setrlimit(Resource::Core, Rlimit { current: one, maximum: one });
 }
 
 /// Lets a write beyond the limit of a file's size fail with EFBIG, which names the file, and not end this process by SIGXFSZ. For the

@@ -1,7 +1,8 @@
-//! Walls around a process that shares the host's kernel: few capabilities, no way to more, and a filter of system calls.
+//! Walls around a process that shares the host's kernel: few capabilities, no way to more, no core dump, and a filter of system calls.
 //!
 //! They hold for the process and all that it starts, and nobody takes them down again.
 
+use crate::limits::refuse_core_dumps;
 use rustix::thread::CapabilitySet;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
@@ -172,13 +173,15 @@ pub struct WallsError(#[from] seccompiler::BackendError);
 impl Walls {
     /// Around the services of a native twin, and all that an image brings.
     ///
-    /// Denied calls answer EPERM. clone3 answers ENOSYS, since a filter cannot read its flags; C libraries then use clone.
+    /// Denied calls answer EPERM. clone3 answers ENOSYS, since a filter cannot read its flags; C libraries then use clone. Whoever sets the
+    /// limit of core dumps gets the answer that it is set.
     pub fn of_services() -> Result<Self, WallsError> {
         Ok(Self {
             kept: OF_SERVICES.bits(),
             filters: vec![
                 denied(NAMESPACES.map(is_set).to_vec(), &SOCKETS, &[libc::SYS_chroot])?,
                 without_clone3()?,
+                without_core_limit()?,
             ],
         })
     }
@@ -196,6 +199,7 @@ impl Walls {
             filters: vec![
                 denied(vec![no_thread], &SOCKETS_OF_MONITORS, &further)?,
                 without_clone3()?,
+                without_core_limit()?,
             ],
         })
     }
@@ -216,6 +220,8 @@ impl Walls {
     /// # Safety
     /// It makes system calls only, so it may run between clone and exec; nowhere else is it meant to run.
     pub(crate) unsafe fn raise(&self) -> libc::c_int {
+        // While it may raise the limit.
+        refuse_core_dumps();
         // SAFETY: plain system calls; what they point to lives in this frame or in `self`.
         unsafe {
             for capability in (0..u64::BITS).filter(|number| self.kept & (1 << number) == 0) {
@@ -337,6 +343,19 @@ fn without_clone3() -> Result<BpfProgram, WallsError> {
     program(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
 
+/// Keeps what [`refuse_core_dumps`] has set: another limit would have the kernel start the host's program for dumps again. Setting it succeeds and
+/// changes nothing, since programs that keep secrets, such as GnuPG, end where they cannot set it to 0.
+fn without_core_limit() -> Result<BpfProgram, WallsError> {
+    let is_core = |place| argument(place, (Is::Eq, u64::from(libc::RLIMIT_CORE)));
+    // Without a new limit the call only reads.
+    let sets = SeccompCondition::new(2, Width::Qword, Is::Ne, 0)?;
+    let rules = Rules::from([
+        (libc::SYS_setrlimit, vec![SeccompRule::new(vec![is_core(0)?])?]),
+        (libc::SYS_prlimit64, vec![SeccompRule::new(vec![is_core(1)?, sets])?]),
+    ]);
+    program(rules, 0)
+}
+
 fn program(rules: Rules, answer: libc::c_int) -> Result<BpfProgram, WallsError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let answer = SeccompAction::Errno(answer.unsigned_abs());
@@ -442,6 +461,30 @@ mod tests {
         assert_eq!(denied, Ended::Exited(7));
         let without_walls = shell(script).start().unwrap().wait().unwrap();
         assert_eq!(behind(Walls::of_monitor(Rings::Allowed).unwrap(), script), Some(without_walls));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_host_starts_no_program_for_a_core_dump() {
+        let limits = |set: &str| {
+            format!(
+                "exec perl -e '{set} open(my $own, \"<\", \"/proc/self/limits\"); \
+                 exit(grep(/^Max core file size +1 +1 /, <$own>) ? 7 : 8)' </dev/null"
+            )
+        };
+        // setrlimit and prlimit64; a program that keeps secrets ends where they fail. The last one only reads.
+        let set = "my ($less, $has) = (pack(\"QQ\", 0, 0), \"x\" x 16); \
+                   syscall(160, 4, $less) == 0 && syscall(302, 0, 4, $less, 0) == 0 or exit 9; \
+                   syscall(302, 0, 4, 0, $has) == 0 && $has eq pack(\"QQ\", 1, 1) or exit 10;";
+        for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
+            if let Some(ended) = behind(walls.unwrap(), &limits(set)) {
+                assert_eq!(ended, Ended::Exited(7));
+            }
+        }
+        let Some(walls) = Walls::of_load().unwrap() else { return };
+        if let Some(ended) = behind(walls, &limits("")) {
+            assert_eq!(ended, Ended::Exited(7));
+        }
     }
 
     #[test]

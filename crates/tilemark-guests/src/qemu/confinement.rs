@@ -81,13 +81,12 @@ fn first_user(map: &str, wanted: u32) -> u32 {
     end.saturating_sub(2 * USERS_OF_A_BACKEND)
 }
 
-/// Limits a QEMU that runs: no dump of the guest's memory on the host's disk, and no file that fills it. A guest that boots from a disk of
-/// its own may write as much of it as there is, which is `overlay` bytes.
+/// Limits a QEMU that runs: no file that fills the host's disk. A guest that boots from a disk of its own may write as much of it as there is,
+/// which is `overlay` bytes.
 pub(super) fn limit(pid: u32, overlay: u64) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let most = |most| Rlimit { current: Some(most), maximum: Some(most) };
-    prlimit(pid, Resource::Core, most(0))?;
-    prlimit(pid, Resource::Fsize, most(LONGEST_FILE.max(overlay)))?;
+    let most = Some(LONGEST_FILE.max(overlay));
+    prlimit(pid, Resource::Fsize, Rlimit { current: most, maximum: most })?;
     Ok(())
 }
 

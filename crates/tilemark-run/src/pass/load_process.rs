@@ -285,6 +285,9 @@ mod tests {
             let priority = 1 << 23;
             assert_eq!(u64::from_str_radix(&field("CapEff:"), 16).unwrap() & !priority, 0);
             assert_eq!(field("NoNewPrivs:"), "1");
+            let limits = of("limits");
+            let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+            assert_eq!(core.split_whitespace().collect::<Vec<_>>(), ["1", "1", "bytes"]);
         }
         let web = |connections| job(Work::Web(WebParameters::default()), connections);
         process.prepare(&web(1)).unwrap();
