@@ -106,6 +106,12 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 /// unbinds it with its last user, and it would outlive the run.
 const LOOPS: (u64, u64) = (0xff00, 0x4c00);
 
+/// Requests to trace a disk (linux/blktrace_api.h: BLKTRACESETUP, BLKTRACESTART, BLKTRACESTOP, BLKTRACETEARDOWN) by their type and number,
+/// whatever size they give. The kernel asks for no capability: the buffers are as large as the caller says, count for no control group,
+/// and outlive the run with the host's loop device; and all disks of the host are traced a little slower.
+const TRACING: [u64; 4] = [0x1273, 0x1274, 0x1275, 0x1276];
+const TYPE_AND_NUMBER: u64 = 0xffff;
+
 /// Requests for which the kernel loads a module of the host without a look at any capability (asm-generic/ioctls.h, linux/sockios.h:
 /// TIOCSETD, SIOCGIFBR, SIOCSIFBR, SIOCGIFVLAN, SIOCSIFVLAN, SIOCBRADDBR, SIOCBRDELBR, SIOCBRADDIF, SIOCBRDELIF).
 const LOADING: [u64; 9] = [0x5423, 0x8940, 0x8941, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3];
@@ -316,7 +322,9 @@ fn denied(
     rules.insert(libc::SYS_socket, other_sockets(sockets)?);
     rules.insert(libc::SYS_socketpair, other_sockets(sockets)?);
     let requests = TYPING.into_iter().chain(LOADING).map(|request| (Is::Eq, request));
-    rules.insert(libc::SYS_ioctl, any_of(1, requests.chain([(Is::MaskedEq(LOOPS.0), LOOPS.1)]).collect())?);
+    let tracing = TRACING.map(|request| (Is::MaskedEq(TYPE_AND_NUMBER), request));
+    let requests = requests.chain(tracing).chain([(Is::MaskedEq(LOOPS.0), LOOPS.1)]);
+    rules.insert(libc::SYS_ioctl, any_of(1, requests.collect())?);
     let program = program(rules, libc::EPERM)?;
     #[cfg(target_arch = "x86_64")]
     let program = without_x32().into_iter().chain(program).collect();
@@ -550,6 +558,23 @@ mod tests {
         for request in ["0x4c04", "0x4c01", "0x4c0a"] {
             let script =
                 format!("perl -e 'ioctl(STDIN, {request}, my $flags = 0); exit($! == 1 ? 7 : 8)' </dev/null");
+            for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
+                if let Some(ended) = behind(walls.unwrap(), &format!("exec {script}")) {
+                    assert_eq!(ended, Ended::Exited(7), "{request}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sandboxed_process_cannot_trace_a_disk_and_may_ask_for_its_size() {
+        // Elsewhere the answers would be that this is no disk. The last one is BLKGETSIZE64.
+        for (request, answer) in
+            [("0xc0481273", 1), ("0x1274", 1), ("0x1275", 1), ("0x1276", 1), ("0x80081272", 25)]
+        {
+            let script = format!(
+                "perl -e 'ioctl(STDIN, {request}, my $setup = \"x\" x 72); exit($! == {answer} ? 7 : 8)' </dev/null"
+            );
             for walls in [Walls::of_services(), Walls::of_monitor(Rings::Denied)] {
                 if let Some(ended) = behind(walls.unwrap(), &format!("exec {script}")) {
                     assert_eq!(ended, Ended::Exited(7), "{request}");
