@@ -167,19 +167,55 @@ fn a_run_that_is_killed_or_interrupted_while_it_holds_a_setting_restores_it() {
     }
 }
 
-#[test]
-fn a_setting_that_a_killed_keeper_left_is_restored_by_recover() {
-    let Some((real, file)) = with_file() else { return };
-    let mut running = holding(&real, &file);
+/// A run whose keeper was killed while it held the played value, which is left.
+fn left_by_a_killed_keeper(real: &Real, file: &Path) {
+    let mut running = holding(real, file);
     let under_way = running.until("a keeper", keeper_of);
     let keeper = Pid::from_raw(under_way.keeper.unwrap() as i32).unwrap();
     kill_process(keeper, Signal::KILL).unwrap();
     running.child.wait().unwrap();
-    assert_eq!(value(&file), "77", "nobody was left to restore it");
-    let mut recover = played(&file, &["recover", "--json"]);
-    let said = Said::of(&recover.env("TILEMARK_HOME", real.home.path()).output().unwrap());
+    assert_eq!(value(file), "77", "nobody was left to restore it");
+}
+
+/// What a command says where the file plays the value.
+fn says(real: &Real, file: &Path, arguments: &[&str]) -> Said {
+    Said::of(&played(file, arguments).env("TILEMARK_HOME", real.home.path()).output().unwrap())
+}
+
+#[test]
+fn a_setting_that_a_killed_keeper_left_is_restored_by_recover() {
+    let Some((real, file)) = with_file() else { return };
+    left_by_a_killed_keeper(&real, &file);
+    let said = says(&real, &file, &["recover", "--json"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(value(&file), FOUND, "{said:?}");
+}
+
+#[test]
+fn a_setting_that_a_killed_keeper_left_is_restored_by_the_next_run_which_names_it() {
+    let Some((real, file)) = with_file() else { return };
+    left_by_a_killed_keeper(&real, &file);
+    let run = ["run", "web", "--tiles", "1", "--set", "measure.repeats=1"];
+    let said = real.start_as(played(&file, &[&run[..], &SHORT].concat())).said();
+    let restored = format!("it was {FOUND}, Tilemark set 77, and it is {FOUND} again");
+    assert!(said.error.contains("restored: ") && said.error.contains(&restored), "{said:?}");
+    assert_eq!(value(&file), FOUND, "{said:?}");
+}
+
+/// Else the profile's journal would have the run's value for that of the host.
+#[test]
+fn a_setting_that_a_killed_keeper_left_is_not_what_a_profile_restores() {
+    let Some((real, file)) = with_file() else { return };
+    left_by_a_killed_keeper(&real, &file);
+    let profile = real.home.file(
+        "mine.toml",
+        "schema = 1\nname = \"mine\"\nabout = \"A test.\"\n[[setting]]\nkey = \"ksm.pages_to_scan\"\nvalue = \"200\"\n",
+    );
+    let said = says(&real, &file, &["host", "apply", profile.to_str().unwrap(), "--yes"]);
+    assert_eq!((said.code, value(&file).as_str()), (Some(0), "200"), "{said:?}");
+    assert!(said.out.contains(&format!("it is {FOUND} again")), "{said:?}");
+    let said = says(&real, &file, &["host", "restore"]);
+    assert_eq!((said.code, value(&file).as_str()), (Some(0), FOUND), "{said:?}");
 }
 
 #[test]

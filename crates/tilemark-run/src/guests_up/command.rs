@@ -6,6 +6,7 @@ use crate::{
     image::build::obtain,
     job::command::{Afterwards, other_job_done, try_job},
     job::messages::{Messages, send},
+    job::remains,
     job::resources,
     job::state_folder::StateFolder,
     job::types::{GuestsJob, GuestsReady, Job, JobDone},
@@ -61,6 +62,7 @@ pub struct UpRequest {
 /// Starts guests and leaves them to their keeper.
 pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
     program::need_root("starting guests")?;
+    remains::restore_first(places, &[], listener)?;
     let plan = plan(request)?;
     if let Some(own) = &plan.host.own_bridge {
         refuse_addresses_in_use(own)?;

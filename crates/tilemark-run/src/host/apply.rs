@@ -9,6 +9,7 @@ use crate::{
     job::{
         host_journal::{self, Applied, HostJournal},
         lock::{WhenBusy, take_for_run},
+        remains,
     },
     program::need_root_for,
     stop::interrupted,
@@ -50,7 +51,10 @@ pub struct Done {
     pub left_out: Vec<String>,
     /// Interrupts that the kernel spreads itself: they stay where they are.
     pub immovable: Vec<String>,
-    /// Settings of a profile that a killed command had applied in part, and that another program has changed since: they are left alone.
+    /// Settings that a killed run or command had set: they were restored first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
+    /// Settings that a killed run or command had set, and that another program has changed since: they are left alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_by_others: Vec<String>,
 }
@@ -58,8 +62,9 @@ pub struct Done {
 impl Done {
     /// What is not as the profile wants it all the same, each in a sentence.
     pub fn exceptions(&self) -> Vec<String> {
-        let Self { skipped, left_out, immovable, changed_by_others, .. } = self;
+        let Self { skipped, left_out, immovable, restored, changed_by_others, .. } = self;
         let kinds = [
+            ("Restored first, because a killed command had set it", restored),
             ("Skipped", skipped),
             ("Left out", left_out),
             ("Unchanged, because the kernel spreads it itself", immovable),
@@ -157,9 +162,15 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
         );
         return Err(Failure { remedy, ..held_already(&first) });
     }
+    // What a killed run had set is no value of the host.
+    let remains = remains::of_jobs(places)?;
+    remains.settled()?;
     host_journal::announce(&places.state).map_err(host_failed)?;
     let journal = HostJournal::of(&places.state).map_err(state_failed)?;
-    apply_on(&Root::real(), &journal, &profile, &consent.allow)
+    let mut done = apply_on(&Root::real(), &journal, &profile, &consent.allow)?;
+    done.restored.splice(..0, remains.restored());
+    done.changed_by_others.splice(..0, remains.changed_by_others());
+    Ok(done)
 }
 
 /// The same on any host, of a plan that is agreed.
@@ -174,7 +185,7 @@ pub(super) fn apply_on(
     }
     let half = journal.restore_half().map_err(host_failed)?;
     not_settled(&half)?;
-    // What a killed command had set is no value of the host.
+    // Nor is what a killed command had set.
     let plan = plan_on(root, profile).allowing(allow);
     plan.check()?;
     let settings = to_set(&plan, allow);
@@ -192,6 +203,7 @@ pub(super) fn apply_on(
         skipped: skipped(&plan),
         left_out: plan.left_out(),
         immovable: spread(&plan).chain(&immovable).map(ToString::to_string).collect(),
+        restored: words_of(&half, &|now| *now == Now::AsFound),
         changed_by_others: words_of(&half, &|now| matches!(now, Now::Other(_))),
     })
 }
@@ -275,14 +287,20 @@ pub(super) fn verified(plan: HostPlan, allow: &[String]) -> Verified {
     }
 }
 
-/// Restores what is applied, and what a killed command had applied in part.
+/// Restores what is applied, and what a killed run or command had set in part.
 ///
 /// # Errors
 /// Where a setting cannot be restored: it stays in the journal.
 pub fn restore(places: &Places) -> Result<Restored, Failure> {
     need_root_for("restoring the host", SETS)?;
     let _locks = take_for_run(&places.state, "host-restore", WhenBusy::Stop)?;
-    restore_from(&HostJournal::of(&places.state).map_err(state_failed)?)
+    // A run set its values on top of the profile's.
+    let remains = remains::of_jobs(places)?;
+    let mut restored = restore_from(&HostJournal::of(&places.state).map_err(state_failed)?)?;
+    remains.settled()?;
+    restored.restored.splice(..0, remains.restored());
+    restored.changed_by_others.splice(..0, remains.changed_by_others());
+    Ok(restored)
 }
 
 /// The same, from any journal.

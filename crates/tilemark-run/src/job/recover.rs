@@ -6,21 +6,16 @@
 //! store of the cache and remain where the engine was ended before it could remove them, whoever ended it.
 
 use crate::{
-    failure::{Failure, FailureCode, state_failed},
+    failure::{Failure, state_failed},
     guests::database_disks,
     job::{
-        host_journal::HostJournal,
-        lock::{WhenBusy, take},
-        state_folder::{StateFolder, boot_id, restore_shared},
+        remains::{self, ProfileLock, lives},
+        state_folder::{StateFolder, boot_id},
     },
     program::need_root_for,
 };
 use serde::Serialize;
-use tilemark_host::{
-    HostError,
-    cgroup::{Group, mount_point},
-    setting::{Now, Outcome},
-};
+use tilemark_host::setting::Now;
 use tilemark_record::{RecordError, RunDirectory, Runs, places::Places};
 use tilemark_sys::files::trusted;
 
@@ -53,34 +48,21 @@ const REMOVES: &str = "it removes files and control groups of root, and restores
 /// Removes what dead keepers left.
 pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     need_root_for("removing what a killed run left", REMOVES)?;
-    let boot = boot_id().map_err(state_failed)?;
-    let mut recovered = Recovered::default();
-    let mut left = Vec::new();
-    for state in StateFolder::all(&places.state).map_err(state_failed)? {
-        if lives(&state, &boot) {
-            recovered.under_way.push(state.id());
-            continue;
-        }
-        let account = state.take_away();
-        recovered.changed_by_others.extend(account.changed());
-        match account.left() {
-            none if none.is_empty() => recovered.removed.push(state.id()),
-            some => left.extend(some),
-        }
-    }
-    // Nothing was begun in these: they are no run that anybody knows.
-    left.extend(StateFolder::half_made(&places.state).iter().flat_map(|state| state.take_away().left()));
-    let mut outcomes = shared(places, &mut left);
-    outcomes.extend(half_applied(places, &mut left, &mut recovered.not_looked_at)?);
-    for outcome in outcomes {
-        match outcome.now {
-            Now::Other(_) => recovered.changed_by_others.push(outcome.to_string()),
-            Now::Gone(_) => recovered.gone.push(outcome.to_string()),
-            _ if !outcome.is_settled() => left.push(outcome.to_string()),
-            _ => recovered.settings.push(outcome.to_string()),
-        }
-    }
-    nothing_left(left)?;
+    let remains = remains::restore(places, ProfileLock::Take)?;
+    remains.settled()?;
+    let beside_jobs = |is_one: &dyn Fn(&Now) -> bool| -> Vec<String> {
+        let some = remains.beside_jobs.iter().filter(|outcome| is_one(&outcome.now));
+        some.map(ToString::to_string).collect()
+    };
+    let mut recovered = Recovered {
+        settings: beside_jobs(&|now| *now == Now::AsFound),
+        gone: beside_jobs(&|now| matches!(now, Now::Gone(_))),
+        changed_by_others: remains.changed_by_others(),
+        removed: remains.removed,
+        under_way: remains.under_way,
+        not_looked_at: remains.not_looked_at,
+        ..Recovered::default()
+    };
     let runs = Runs::new(&places.runs);
     for id in runs.ids() {
         let record = RunDirectory::at(&runs.path_of(&id));
@@ -117,83 +99,18 @@ pub(crate) fn under_way(places: &Places) -> Result<Vec<String>, Failure> {
     Ok(all.iter().filter(|state| lives(state, &boot)).map(StateFolder::id).collect())
 }
 
-fn lives(state: &StateFolder, boot: &str) -> bool {
-    state.under_way().is_ok_and(|under_way| {
-        under_way.boot_id == boot && under_way.keeper.is_some_and(|keeper| keeper.lives())
-    })
-}
-
-/// Restores what runs shared and no run needs: the last of them may have been killed, or refused.
-fn shared(places: &Places, left: &mut Vec<String>) -> Vec<Outcome> {
-    if !places.state.is_dir() {
-        return Vec::new();
-    }
-    let tree = match mount_point() {
-        Ok(tree) => tree,
-        Err(HostError::NoControlGroups) => return Vec::new(),
-        Err(error) => {
-            left.push(error.in_a_line());
-            return Vec::new();
-        }
-    };
-    restore_shared(&places.state, &Group::at(tree)).unwrap_or_else(|error| {
-        left.push(error.in_a_line());
-        Vec::new()
-    })
-}
-
-/// Restores what a killed `host apply` had set in part. What one applied as a whole stays until `host restore`.
-fn half_applied(
-    places: &Places,
-    left: &mut Vec<String>,
-    not_looked_at: &mut Vec<String>,
-) -> Result<Vec<Outcome>, Failure> {
-    if !places.state.is_dir() {
-        return Ok(Vec::new());
-    }
-    // One that is applying now holds the lock of measured runs.
-    let lock = take(&places.state, "recover", WhenBusy::Stop);
-    let journal = HostJournal::of(&places.state).map_err(state_failed)?;
-    let _lock = match lock {
-        Ok(lock) => lock,
-        Err(busy) => {
-            let what = match journal.applied_in_part() {
-                Ok(None) => return Ok(Vec::new()),
-                Ok(Some(applied)) => format!("the profile `{}`, which is applied in part", applied.profile),
-                Err(error) => error.in_a_line(),
-            };
-            not_looked_at.push(format!("{what}: {}", Failure::from(busy).message));
-            return Ok(Vec::new());
-        }
-    };
-    Ok(journal.restore_half().unwrap_or_else(|error| {
-        left.push(error.in_a_line());
-        Vec::new()
-    }))
-}
-
-fn nothing_left(mut left: Vec<String>) -> Result<(), Failure> {
-    left.sort();
-    left.dedup();
-    let message = match left.as_slice() {
-        [] => return Ok(()),
-        [only] => format!("not everything could be taken away: {only}"),
-        several => format!("{} things could not be taken away", several.len()),
-    };
-    Err(Failure {
-        code: FailureCode::NotRestored,
-        message,
-        causes: if left.len() > 1 { left } else { Vec::new() },
-        remedy: "see to each by hand: write the value found back into a setting's file, remove a folder or group by its path; then \
-                 `tilemark recover` again"
-            .to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fakes::places_in, job::state_folder::Keeper};
+    use crate::{
+        failure::FailureCode,
+        fakes::places_in,
+        job::{
+            host_journal::HostJournal,
+            lock::{WhenBusy, take},
+            state_folder::Keeper,
+        },
+    };
     use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
     #[test]

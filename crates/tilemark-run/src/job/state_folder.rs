@@ -23,7 +23,7 @@ use tilemark_host::{
     HostError,
     cgroup::{Group, mount_point},
     setting::{
-        Held, Journal, Now, Outcome, Setting,
+        Held, Journal, Outcome, Setting,
         memory_controller::{self, MEMORY},
         wake_limit,
     },
@@ -404,12 +404,6 @@ impl Account {
         let settings = self.outcomes().filter(|outcome| !outcome.is_settled()).map(ToString::to_string);
         self.failed.iter().cloned().chain(settings).collect()
     }
-
-    /// Settings that somebody else changed meanwhile, in words.
-    pub(crate) fn changed(&self) -> Vec<String> {
-        let others = self.outcomes().filter(|outcome| matches!(outcome.now, Now::Other(_)));
-        others.map(ToString::to_string).collect()
-    }
 }
 
 fn shared_journal(states: &Path) -> io::Result<Journal> {
@@ -478,6 +472,7 @@ pub(crate) fn boot_id() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_host::setting::Now;
 
     #[test]
     fn a_folder_being_made_is_left_alone_and_a_half_made_one_is_found_when_its_maker_is_dead() {
@@ -662,7 +657,8 @@ mod tests {
             });
             fs::write(state.path.join(UNDER_WAY), under_way.to_string()).unwrap();
             let account = state.take_away_below(folder.path());
-            assert_eq!((account.left(), account.changed()), (Vec::new(), Vec::new()));
+            assert_eq!(account.left(), Vec::<String>::new());
+            assert!(account.outcomes().all(|outcome| outcome.now == Now::AsFound), "{account:?}");
             assert_eq!(fs::read_to_string(&control).unwrap(), control_after);
             assert_eq!(fs::read_to_string(&limit.path).unwrap(), limit_after);
             assert!(!folder.path().join(".memory-borrowed").exists() && !state.path.exists());

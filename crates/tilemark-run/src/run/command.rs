@@ -7,6 +7,7 @@ use crate::{
     job::lock::{self, NotTaken, WhenBusy},
     job::quiet,
     job::read_back::Found,
+    job::remains,
     job::resources,
     job::state_folder::StateFolder,
     job::types::{ImageReady, Job, JobDone, RunDone, RunJob},
@@ -84,6 +85,8 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<Measured, Failure> {
     need_root("measuring guests")?;
+    // Before the host is looked at: what a killed run had set is no value of it.
+    remains::restore_first(places, &[], listener)?;
     let earlier = earlier_record(places, request, listener)?;
     let asked = match &earlier {
         Some(earlier) => earlier.asked(&request.asked)?,
@@ -99,6 +102,10 @@ pub fn run(
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path, listener)?;
+    // The run that it waited for may have been killed.
+    if !locks.is_empty() && remains::restore_first(places, &locks, listener)? {
+        prepared = prepared_again(asked, &prepared)?;
+    }
     // Once it is its turn: the run before it on this host may have had the same ones.
     if let Some(own) = &prepared.plan.host.own_bridge {
         refuse_addresses_in_use(own)?;
@@ -172,6 +179,11 @@ pub fn run(
     }
     let result = result::close(&record, &id, provenance, idle_power_w, &done)?;
     Ok(Measured { result, record: path, failed: done.failed })
+}
+
+/// The same plan on the host as it is now.
+fn prepared_again(asked: Asked, earlier: &Prepared) -> Result<Prepared, Failure> {
+    prepare(&Asked { seed: Some(earlier.plan.seed), ..asked })
 }
 
 /// Waits for a quiet host before anything is started.

@@ -317,6 +317,7 @@ mod tests {
             skipped: Vec::new(),
             left_out: Vec::new(),
             immovable: Vec::new(),
+            restored: Vec::new(),
             changed_by_others: Vec::new(),
         }
     }
