@@ -114,10 +114,12 @@ fn policies(request: &Request<'_>, file: &str, listed: &str) -> Result<Vec<Setti
     policies.iter().map(one).collect()
 }
 
-/// Groups of processors that share a frequency.
+/// Groups of processors that share a frequency, of which one is online: the kernel keeps the folder of the others, and answers EBUSY there.
 fn groups(request: &Request<'_>) -> Vec<String> {
     let mut groups = request.root.names(FREQUENCY);
-    groups.retain(|name| name.starts_with("policy"));
+    let is_online =
+        |name: &String| request.root.text(&format!("{FREQUENCY}/{name}/scaling_governor")).is_some();
+    groups.retain(|name| name.starts_with("policy") && is_online(name));
     groups
 }
 

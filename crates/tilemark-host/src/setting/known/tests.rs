@@ -243,6 +243,42 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
     assert!(fake.refused("vm.overcommit_kbytes", "0").contains("vm.overcommit_ratio"));
 }
 
+/// The kernel keeps the folder of a group whose processors were taken offline, and answers every read there with EBUSY.
+#[test]
+fn a_group_of_processors_that_are_offline_has_no_governor_to_set() {
+    let frequency = "/sys/devices/system/cpu/cpufreq";
+    let files = ["scaling_governor", "energy_performance_preference", "boost"];
+    let fake = Fake::with(&[
+        (&format!("{frequency}/policy0/scaling_governor"), "powersave\n"),
+        (&format!("{frequency}/policy0/energy_performance_preference"), "balance_performance\n"),
+        (&format!("{frequency}/policy0/boost"), "1\n"),
+        (&format!("{frequency}/boost"), "1\n"),
+    ]);
+    let offline = |policy: &str| {
+        // A read of a folder fails too.
+        let folder = |file: &&str| fake.root().path(&format!("{frequency}/{policy}/{file}"));
+        files.iter().for_each(|file| fs::create_dir_all(folder(file)).unwrap());
+    };
+    offline("policy1");
+    for (key, value, file) in [
+        ("cpu.governor", "performance", "policy0/scaling_governor"),
+        ("cpu.energy_preference", "performance", "policy0/energy_performance_preference"),
+        ("cpu.turbo", "off", "boost"),
+    ] {
+        let shown: Vec<String> = fake
+            .resolve(key, value)
+            .unwrap()
+            .into_iter()
+            .filter(|setting| !setting.is_follower())
+            .map(|setting| setting.path.display().to_string())
+            .collect();
+        let [only] = &shown[..] else { panic!("{key}: {shown:?}") };
+        assert!(only.ends_with(&format!("{frequency}/{file}")), "{key}: {only}");
+    }
+    fs::remove_dir_all(fake.root().path(&format!("{frequency}/policy0"))).unwrap();
+    assert!(fake.resolve("cpu.governor", "performance").unwrap_err().is_lacking());
+}
+
 #[test]
 fn what_a_governor_loses_when_it_is_left_is_held_with_it() {
     let frequency = "/sys/devices/system/cpu/cpufreq";
