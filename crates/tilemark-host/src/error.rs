@@ -176,6 +176,17 @@ impl HostError {
         }
     }
 
+    /// What to do in a scenario, where that is something else than to choose another value.
+    pub fn remedy_in_run(&self) -> Option<&'static str> {
+        let Self::Setting { verb: "write", path, source, .. } = self else { return None };
+        let is_restricted = Errno::from_io_error(source) == Some(Errno::PERM)
+            && path.ends_with("net/ipv4/tcp_congestion_control");
+        is_restricted.then_some(
+            "the network of a run takes only what the host allows to every user: set `host.setting.net.ipv4.tcp_allowed_congestion_control` \
+             too, to the host's list and this one, such as \"reno cubic bbr\"; load the module first (`modprobe tcp_bbr`)",
+        )
+    }
+
     /// What the reader should do.
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub struct Setting {
 }
 
 /// Files whose value brings that of another one, or rules which ones it may have.
-const LEADERS: [&str; 12] = [
+const LEADERS: [&str; 13] = [
     "queue/scheduler",
     "scaling_governor",
     "cpufreq/boost",
@@ -38,6 +38,7 @@ const LEADERS: [&str; 12] = [
     "ksm/run",
     "net/ipv4/ip_forward",
     "net/ipv4/conf/all/forwarding",
+    "net/ipv4/tcp_congestion_control",
     "net/ipv6/conf/all/forwarding",
     "net/ipv6/conf/all/force_forwarding",
     "net/ipv6/conf/all/addr_gen_mode",

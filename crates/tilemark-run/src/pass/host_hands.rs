@@ -241,7 +241,8 @@ fn named_by(error: &HostError, all: &[OneSetting]) -> String {
 
 fn refused(key: &str, error: &HostError) -> Failure {
     let message = format!("the setting {key} of the host could not be applied");
-    let remedy = "leave it out, or give another value; `tilemark host plan` shows what this host accepts";
+    let other = "leave it out, or give another value; `tilemark host plan` shows what this host accepts";
+    let remedy = error.remedy_in_run().unwrap_or(other);
     Failure::caused_by(error, FailureCode::HostUnfit, message, remedy)
 }
 
@@ -277,6 +278,23 @@ mod tests {
         assert_eq!(leave_out(&mut all, &[first]), None);
         assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
         assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
+    }
+
+    /// Since Linux 5.13 a network namespace takes only what is allowed to every user.
+    #[test]
+    fn a_congestion_control_that_a_runs_network_may_not_have_is_refused_with_what_allows_it() {
+        let error = |path: &str, source| HostError::Setting {
+            verb: "write",
+            name: "a value".to_owned(),
+            path: path.into(),
+            source: io::Error::from_raw_os_error(source),
+        };
+        let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+        // EPERM, and ENOENT.
+        let [restricted, absent] =
+            [1, 2].map(|kind| refused("net.ipv4.tcp_congestion_control", &error(path, kind)).remedy);
+        assert!(restricted.contains("host.setting.net.ipv4.tcp_allowed_congestion_control"), "{restricted}");
+        assert!(absent.contains("give another value"), "{absent}");
     }
 
     #[test]

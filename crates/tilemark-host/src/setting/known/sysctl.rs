@@ -172,6 +172,11 @@ pub(super) const KNOWN: &[Known] = &[
     plain("net.ipv6.mld_{name}", "how multicast groups are joined, in all namespaces", IP),
     plain("net.ipv4.cipso_{name}", "how security labels of packets are remembered and read", IP),
     plain("net.ipv6.calipso_{name}", "how security labels of packets are remembered", IP),
+    network(
+        "net.ipv4.tcp_congestion_control",
+        "how TCP reacts to congestion; the kernel loads the module of one that it lacks, and keeps it",
+        IP,
+    ),
     network("net.core.somaxconn", "connections that may wait to be accepted", NET),
     network(
         "net.core.optmem_max",
@@ -237,6 +242,11 @@ pub(super) fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     Ok(settings)
 }
 
+/// How TCP reacts to congestion.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Which ways every user may choose: the kernel adds whatever becomes the default, and leaves it there (`tcp_set_default_congestion_control`).
+const CONGESTIONS_OF_USERS: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+
 /// Values of IPv6 that the kernel gives to every device, and to those that will come, when that of all is written.
 const OF_EVERY_DEVICE: [&str; 5] =
     ["forwarding", "force_forwarding", "addr_gen_mode", "ignore_routes_with_linkdown", "disable_ipv6"];
@@ -245,6 +255,9 @@ const OF_EVERY_DEVICE: [&str; 5] =
 fn along(request: &Request<'_>, path: &str) -> Vec<Setting> {
     const IP4: &str = "/proc/sys/net/ipv4/conf";
     const IP6: &str = "/proc/sys/net/ipv6/conf";
+    if path == CONGESTION {
+        return request.along(CONGESTIONS_OF_USERS, CONGESTIONS_OF_USERS).into_iter().collect();
+    }
     let of_all = path.strip_prefix(IP6).and_then(|rest| rest.strip_prefix("/all/"));
     let (folder, name, further) = match (path, of_all) {
         ("/proc/sys/net/ipv4/ip_forward" | "/proc/sys/net/ipv4/conf/all/forwarding", _) => {

@@ -188,6 +188,8 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
         ("/sys/block/vda/queue/nr_requests", "256\n"),
         ("/sys/block/vda/queue/iosched/async_depth", "192\n"),
         ("/sys/block/vda/queue/iosched/read_expire", "500\n"),
+        ("/proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+        ("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "reno cubic\n"),
         ("/proc/sys/net/ipv4/ip_forward", "0\n"),
         ("/proc/sys/net/ipv4/conf/all/forwarding", "0\n"),
         ("/proc/sys/net/ipv4/conf/all/accept_redirects", "0\n"),
@@ -227,6 +229,11 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
             &[format!("{ip4}/eth0/forwarding"), format!("{ip4}/all/accept_redirects")],
         ),
         ("net.ipv6.conf.all.forwarding", "1", &[format!("{ip6}/eth0/forwarding")]),
+        (
+            "net.ipv4.tcp_congestion_control",
+            "bbr",
+            &["/proc/sys/net/ipv4/tcp_allowed_congestion_control".to_owned()],
+        ),
         ("net.ipv6.conf.all.hop_limit", "32", &[]),
         ("net.ipv6.conf.eth0.addr_gen_mode", "2", &[]),
     ] {
@@ -241,6 +248,24 @@ fn what_the_kernel_changes_along_with_a_value_is_held_with_it() {
         ["/proc/sys/vm/overcommit_kbytes = 1000000", "/proc/sys/vm/overcommit_ratio = 0"]
     );
     assert!(fake.refused("vm.overcommit_kbytes", "0").contains("vm.overcommit_ratio"));
+    // In the network of a run nobody may write it.
+    let allowed = fake.root().path("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    fs::set_permissions(&allowed, fs::Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(fake.followers("net.ipv4.tcp_congestion_control", "bbr"), [""; 0]);
+}
+
+#[test]
+fn what_a_congestion_control_allows_to_every_user_is_taken_back_after_it() {
+    let [default, allowed] = ["tcp_congestion_control", "tcp_allowed_congestion_control"]
+        .map(|name| format!("/proc/sys/net/ipv4/{name}"));
+    let fake = Fake::with(&[(&default, "cubic\n"), (&allowed, "reno cubic\n")]);
+    let journal = Journal::at(fake.folder.path().join("settings.json"), "this-boot");
+    journal.hold(&fake.resolve("net.ipv4.tcp_congestion_control", "bbr").unwrap()).unwrap();
+    // As the kernel does it.
+    fs::write(fake.root().path(&allowed), "reno cubic bbr\n").unwrap();
+    journal.restore().unwrap();
+    let read = |path: &str| fs::read_to_string(fake.root().path(path)).unwrap();
+    assert_eq!([read(&default), read(&allowed)], ["cubic\n", "reno cubic\n"]);
 }
 
 /// The kernel keeps the folder of a group whose processors were taken offline, and answers every read there with EBUSY.
