@@ -701,6 +701,43 @@ mod tests {
     }
 
     #[test]
+    fn hardware_threads_are_switched_off_after_the_values_of_their_processors_are_set() {
+        let host = Host::with(&[]);
+        let [threads, preference] =
+            ["cpu/smt/control", "cpu/cpufreq/policy1/preference"].map(|name| host.folder.path().join(name));
+        let write = |path: &PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(&threads, "on\n");
+        write(&preference, "balance\n");
+        let settings = [
+            Setting::file("smt", &threads, Form::Whole, "off"),
+            Setting::file("cpu.energy_preference", &preference, Form::Whole, "performance"),
+        ];
+        // As the kernel does it: nothing can be read of a processor that is offline. A read of a folder fails too.
+        let mut switch = |_| {
+            if fs::read_to_string(&threads).unwrap() == "off" && preference.is_file() {
+                fs::rename(&preference, preference.with_extension("offline")).unwrap();
+                fs::create_dir(&preference).unwrap();
+            }
+        };
+        host.journal().hold_watched(&settings, &mut switch).unwrap();
+        let mut switch = |_| {
+            if fs::read_to_string(&threads).unwrap() != "off" && preference.is_dir() {
+                fs::remove_dir(&preference).unwrap();
+                fs::rename(preference.with_extension("offline"), &preference).unwrap();
+            }
+        };
+        let outcomes = host.journal().restore_watched(&|_| false, &mut switch).unwrap();
+        assert_eq!(nows(&outcomes), [Now::AsFound, Now::AsFound]);
+        assert_eq!(
+            [&threads, &preference].map(|path| fs::read_to_string(path).unwrap()),
+            ["on\n", "balance\n"]
+        );
+    }
+
+    #[test]
     fn a_third_value_after_restoring_is_the_kernels_and_stays_in_the_journal() {
         let host = Host::with(&[]);
         // A 0 in this file means the value at the start of the process: it is never read.

@@ -46,6 +46,9 @@ const LEADERS: [&str; 13] = [
     "net/ipv6/conf/all/disable_ipv6",
 ];
 
+/// The file that switches hardware threads.
+const HARDWARE_THREADS: &str = "cpu/smt/control";
+
 /// Files of which only one is in force: the kernel sets the other one to 0.
 const PAIRS: [[&str; 2]; 3] = [
     ["dirty_bytes", "dirty_ratio"],
@@ -170,13 +173,14 @@ impl Setting {
         matches!(self.reach, Reach::Service { .. }) && self.value == service::STOPPED
     }
 
-    /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, and some
-    /// values bring or rule others.
+    /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, some values
+    /// bring or rule others, and hardware threads that are switched off take the values of their processors along.
     pub(super) fn turn(&self) -> u8 {
         match self {
             follower if follower.is_follower() => 0,
             service if service.stops_a_service() => 1,
             leader if LEADERS.iter().any(|path| leader.path.ends_with(path)) => 2,
+            threads if threads.path.ends_with(HARDWARE_THREADS) && threads.value == "off" => 4,
             _ => 3,
         }
     }
