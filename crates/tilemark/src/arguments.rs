@@ -950,6 +950,12 @@ pub(crate) enum ImageCommand {
 pub(crate) enum HostCommand {
     /// List all settings that a profile may name
     Settings(JsonOnly),
+    /// Print the text of a profile, to copy and change
+    Show {
+        /// A profile inside the program by its name, or a file by its path
+        #[arg(value_name = "PROFILE")]
+        profile: String,
+    },
     /// Show what a profile would change on this host; touches nothing
     Plan {
         /// A profile inside the program by its name, or a file by its path

@@ -37,7 +37,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 74] = [
+const EXAMPLES: [(&str, &str); 75] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json\ntilemark doctor --site site.toml"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),
@@ -164,6 +164,7 @@ const EXAMPLES: [(&str, &str); 74] = [
     ("host restore", "sudo tilemark host restore"),
     ("host status", "sudo tilemark host status"),
     ("host unpin", "sudo tilemark host unpin"),
+    ("host show", "tilemark host show current > mine.toml"),
     ("host plan", "tilemark host plan current"),
     ("host apply", "sudo tilemark host apply current --yes\nsudo tilemark host apply ./mine.toml --yes"),
     ("host verify", "tilemark host verify current"),

@@ -72,6 +72,26 @@ fn the_scenarios_inside_are_listed_and_shown() {
     assert_eq!(home.says(&["scenarios", "show", "wob"]).code, Some(2));
 }
 
+#[test]
+fn a_profile_inside_is_shown_as_a_file_that_can_be_changed_and_planned() {
+    let home = Home::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/messaging-2009.toml");
+    let said = home.says(&["host", "show", "messaging-2009"]);
+    assert_eq!(
+        (said.code, said.out.trim_end()),
+        (Some(0), std::fs::read_to_string(path).unwrap().trim_end())
+    );
+    let fewer = said.out.replace("value = \"9000\"", "value = \"0\"");
+    assert_ne!(fewer, said.out);
+    let file = home.file("mine.toml", &fewer);
+    let said = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]);
+    let settings = said.json()["settings"].as_array().unwrap().clone();
+    let pages = settings.iter().find(|one| one["key"] == "hugepages.2MiB").unwrap();
+    assert!(pages["wanted"] == "0" && pages["state"] != "refused", "{pages}");
+    let said = home.says(&["host", "show", "wob"]);
+    assert!(said.code == Some(2) && said.error.contains("there are: current"), "{said:?}");
+}
+
 /// Commands that a help text lists.
 fn listed(help: &str) -> Vec<String> {
     let commands = help.split("Options:").next().unwrap();

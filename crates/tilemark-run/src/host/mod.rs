@@ -3,6 +3,7 @@
 pub mod apply;
 mod describe;
 pub mod exchange;
+mod huge_pages;
 pub mod pin;
 pub mod plan;
 pub mod profile;

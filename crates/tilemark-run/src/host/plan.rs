@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
+        huge_pages::refuse_more_than_memory,
         profile,
         rivals::{Rival, rivals},
     },
@@ -162,6 +163,7 @@ pub(super) fn plan_on(root: &Root, profile: &Profile) -> HostPlan {
     let mut settings: Vec<Planned> = set.into_iter().flat_map(|line| planned(root, line)).collect();
     refuse_contradictions(&mut settings);
     refuse_one_way(&mut settings);
+    refuse_more_than_memory(root, &mut settings);
     let rivals = rivals(root, &settings);
     HostPlan {
         profile: profile.name.clone(),

@@ -26,18 +26,25 @@ pub const NAMES: [&str; PROFILES.len()] = {
 /// # Errors
 /// Where there is none, or it has mistakes.
 pub fn read(profile: &str) -> Result<Profile, Failure> {
+    Ok(Profile::from_toml(&text(profile)?, profile)?)
+}
+
+/// The text of a profile, by its name or its path.
+///
+/// # Errors
+/// Where there is none.
+pub fn text(profile: &str) -> Result<String, Failure> {
     if !profile.contains('/') && !profile.ends_with(".toml") {
         let Some(found) = builtin(profile) else {
             let remedy = format!("there are: {}; a file needs its `/` or `.toml`", NAMES.join(", "));
             return Err(Failure::new(FailureCode::BadInput, format!("no profile `{profile}`"), remedy));
         };
-        return Ok(Profile::from_toml(found.text, found.name)?);
+        return Ok(found.text.to_owned());
     }
-    let text = read_text(Path::new(profile), SCENARIO_BYTES_MAX as u64).map_err(|error| {
+    read_text(Path::new(profile), SCENARIO_BYTES_MAX as u64).map_err(|error| {
         let message = format!("cannot read the profile {profile}");
         Failure::caused_by(&error, FailureCode::BadInput, message, "check the path")
-    })?;
-    Ok(Profile::from_toml(&text, profile)?)
+    })
 }
 
 /// A setting of the catalogue, as `tilemark host settings` lists it.

@@ -218,6 +218,32 @@ fn what_could_not_be_restored_is_not_applied() {
 }
 
 #[test]
+fn huge_pages_that_no_memory_is_available_for_are_refused_by_the_plan() {
+    let host = Host::new();
+    let counts = ["hugepages-2048kB", "hugepages-1048576kB"]
+        .map(|folder| format!("/sys/kernel/mm/hugepages/{folder}/nr_hugepages"));
+    host.write(&counts[0], "100\n");
+    host.write(&counts[1], "4\n");
+    // 200 pages of 2 MiB.
+    host.write("/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable: 409600 kB\n");
+    let swappiness = ("vm.swappiness", "10");
+    assert!(host.plan(&[("hugepages.2MiB", "300"), swappiness]).is_applicable());
+    let too_many = [("hugepages.2MiB", "301"), swappiness];
+    let plan = host.plan(&too_many);
+    assert_eq!(states(&plan), [("hugepages.2MiB", State::Refused), ("vm.swappiness", State::Changes)]);
+    let refused = host.apply(&too_many).unwrap_err();
+    assert_eq!(refused.code, FailureCode::HostUnfit);
+    assert!(refused.message.contains("402 MiB") && refused.message.contains("400 MiB"), "{refused:?}");
+    assert!(refused.remedy.contains("host show"), "{refused:?}");
+    host.is_as_before();
+    let compared = verified(plan, &[]);
+    assert!(compared.differences[0].contains("is 100, and the profile wants 301"), "{compared:?}");
+    // What another size frees is available too.
+    assert!(host.plan(&[("hugepages.2MiB", "800"), ("hugepages.1GiB", "3")]).is_applicable());
+    assert!(!host.plan(&[("hugepages.2MiB", "200"), ("hugepages.1GiB", "5")]).is_applicable(), "together");
+}
+
+#[test]
 fn a_second_profile_is_refused_with_the_name_of_the_first() {
     let host = Host::new();
     host.apply(&SOME).unwrap();

@@ -27,6 +27,7 @@ pub(crate) fn host(command: HostCommand) -> ExitCode {
         HostCommand::Settings(flags) => {
             screen::show_list(Ok(profile::settings()), Form::of(flags.json), "settings", ("", listed))
         }
+        HostCommand::Show { profile } => screen::show(profile::text(&profile), Form::Text, String::clone),
         HostCommand::Plan { profile, json } => {
             screen::show_with(plan::plan(&profile), Form::of(json.json), plan::HostPlan::text, |plan| {
                 if plan.is_applicable() { 0 } else { HOST_UNFIT }
