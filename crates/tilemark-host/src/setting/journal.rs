@@ -1234,31 +1234,58 @@ mod tests {
         let _ = journal.restore_watched(&|_| false, &mut pass);
     }
 
+    /// Kills a process after so many moments of setting so many values and restoring them, and restores what it left.
+    #[track_caller]
+    fn is_restored_after(test: &str, count: u32, moments: u32) {
+        let (host, texts) = large(count);
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let place = format!("{count} {moments} {}", host.folder.path().display());
+        let test = format!("setting::journal::tests::{test}");
+        let ended = child.args(["--exact", &test]).env(DIES_AFTER, place).output().unwrap();
+        assert_eq!(ended.status.signal(), Some(9), "{count}, {moments}: it was not killed");
+        let outcomes = host.journal().restore().unwrap();
+        assert_eq!(outcomes.len(), count as usize, "{moments}: not journaled before it was touched");
+        for (processor, text) in texts.iter().enumerate() {
+            let path = host.awake(processor as u32).path;
+            assert_eq!(fs::read_to_string(path).unwrap(), *text, "{count}, {moments} moments");
+        }
+    }
+
+    const DIES_AFTER: &str = "TILEMARK_TEST_DIES_AFTER";
+
     #[test]
     fn a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte() {
-        const DIES_AFTER: &str = "TILEMARK_TEST_DIES_AFTER";
         if let Some(place) = std::env::var_os(DIES_AFTER) {
             return die_after(place.to_str().unwrap());
         }
-        let name = "setting::journal::tests::a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte";
         let kills = std::env::var("TILEMARK_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
         let mut random = 0x9e37_79b9_u32;
-        for kill in 0..kills.unwrap_or(30) {
+        for _ in 0..kills.unwrap_or(30) {
             // A linear congruential generator (Numerical Recipes, 7.1): the trials are the same each time.
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let count = 1 + (random >> 16) % 24;
             let moments = 1 + (random >> 8) % (3 * count + 1);
-            let (host, texts) = large(count);
-            let mut child = Command::new(std::env::current_exe().unwrap());
-            let place = format!("{count} {moments} {}", host.folder.path().display());
-            let ended = child.args(["--exact", name]).env(DIES_AFTER, place).output().unwrap();
-            assert_eq!(ended.status.signal(), Some(9), "{kill}: it was not killed");
-            let outcomes = host.journal().restore().unwrap();
-            assert_eq!(outcomes.len(), count as usize, "{kill}: not journaled before it was touched");
-            for (processor, text) in texts.iter().enumerate() {
-                let path = host.awake(processor as u32).path;
-                assert_eq!(fs::read_to_string(path).unwrap(), *text, "{kill}: {moments} moments");
-            }
+            is_restored_after(
+                "a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte",
+                count,
+                moments,
+            );
+        }
+    }
+
+    /// Once when it is journaled, before and after each value is read back, and after each one is restored.
+    #[test]
+    fn a_process_killed_at_every_write_of_three_values_leaves_what_is_restored_byte_for_byte() {
+        if let Some(place) = std::env::var_os(DIES_AFTER) {
+            return die_after(place.to_str().unwrap());
+        }
+        const COUNT: u32 = 3;
+        for moments in 1..=3 * COUNT + 1 {
+            is_restored_after(
+                "a_process_killed_at_every_write_of_three_values_leaves_what_is_restored_byte_for_byte",
+                COUNT,
+                moments,
+            );
         }
     }
 
