@@ -24,7 +24,7 @@ pub struct Held {
     /// The network namespace that it was found in, where it is a value of one: its inode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<u64>,
-    /// Whether our write of it has ended, where such a write takes many steps: no value between is ours any more.
+    /// Whether our write of it is known to have ended, as where it takes many steps: a value between, or a third one, is not ours any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_whole: bool,
 }
@@ -208,6 +208,7 @@ pub struct Journal {
     path: PathBuf,
     boot_id: String,
     owner: String,
+    is_half_set: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -232,7 +233,13 @@ enum Moment {
 impl Journal {
     /// The journal in this file, in this boot of the host.
     pub fn at(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
-        Self { path: path.into(), boot_id: boot_id.into(), owner: String::new() }
+        Self { path: path.into(), boot_id: boot_id.into(), owner: String::new(), is_half_set: false }
+    }
+
+    /// The same, of settings that were never all set: its writer gives it another name once they are. One of them may have been written and
+    /// not read back, and a kernel may have made another value of it.
+    pub fn half_set(self) -> Self {
+        Self { is_half_set: true, ..self }
     }
 
     /// The same, which notes for whom the settings are held.
@@ -316,7 +323,7 @@ impl Journal {
         let immovable = match set_all(&new, at) {
             Ok(immovable) => immovable,
             Err((error, left)) => {
-                before.extend(left);
+                before.extend(left.into_iter().map(|held| Held { is_whole: true, ..held }));
                 self.write(&before)?;
                 return Err(error);
             }
@@ -356,15 +363,19 @@ impl Journal {
             // A full disk keeps nothing from being restored.
             let _ = self.write(&[&left[..], &free].concat());
         }
+        let half_set = if self.is_half_set { written_last(&free) } else { None };
         let of_others = pairs_of_others(&free);
         let mut outcomes = Vec::new();
-        for held in free.iter().rev() {
-            outcomes.push(held.restore_beside(&of_others));
+        for (place, held) in free.iter().enumerate().rev() {
+            let is_half_set = half_set == Some(place);
+            outcomes.push(if is_half_set { held.put_back() } else { held.restore_beside(&of_others) });
             at(Moment::PutBack);
         }
         look_again(&mut outcomes);
         let not_restored = outcomes.iter().rev().filter(|outcome| !outcome.is_settled());
-        left.extend(not_restored.map(|outcome| outcome.held.clone()));
+        // No value of another program is taken for that of a write that has long ended.
+        let is_whole = |held: Held| Held { is_whole: held.is_whole || self.is_half_set, ..held };
+        left.extend(not_restored.map(|outcome| is_whole(outcome.held.clone())));
         self.write(&left)?;
         Ok(outcomes)
     }
@@ -420,6 +431,21 @@ fn elsewhere(namespace: &str) -> Now {
             Now::Unread(format!("it is a value of another network namespace, {namespace}: restore it there"))
         }
     }
+}
+
+/// The setting that a killed process may have written and not read back, where it has a third value: those before it are set, and none after
+/// it is.
+fn written_last(held: &[Held]) -> Option<usize> {
+    let set: Vec<(usize, Now)> = held
+        .iter()
+        .enumerate()
+        .filter(|(_, held)| !held.setting.is_follower() && !held.is_whole)
+        .map(|(place, held)| (place, held.now()))
+        .collect();
+    let first = set.iter().position(|(_, now)| *now != Now::Ours)?;
+    let (this, later) = (&set[first], &set[first + 1..]);
+    let is_last = matches!(this.1, Now::Other(_)) && later.iter().all(|(_, now)| *now != Now::Ours);
+    is_last.then_some(this.0)
 }
 
 /// Files of pairs that another program has set: it set the other one of the pair to 0 with that.
@@ -698,6 +724,53 @@ mod tests {
         // Nothing is held where only a follower would be.
         host.journal().hold(&settings[1..2]).unwrap();
         assert_eq!(host.journal().held().unwrap(), []);
+    }
+
+    #[test]
+    fn a_third_value_that_a_killed_write_left_is_ours_only_where_nothing_after_it_was_set() {
+        let third = |value: &str| Now::Other(value.to_owned());
+        // Each was 1 and is to be 1000; the kernel makes 1024 of that in one of them.
+        for (left, is_half_set, nows_then) in [
+            (["1000", "1024", "1"], true, [Now::AsFound, Now::AsFound, Now::AsFound]),
+            (["1024", "1", "1"], true, [Now::AsFound, Now::AsFound, Now::AsFound]),
+            // One after it was set: so this one had been read back.
+            (["1000", "1024", "1000"], true, [Now::AsFound, third("1024"), Now::AsFound]),
+            // One before it was not yet.
+            (["1", "1024", "1"], true, [Now::AsFound, third("1024"), Now::AsFound]),
+            // All were set.
+            (["1000", "1000", "1024"], false, [third("1024"), Now::AsFound, Now::AsFound]),
+        ] {
+            let limits: Vec<(u32, &str)> = (0..).zip(["1\n"; 3]).collect();
+            let host = Host::with(&limits);
+            let settings = [0, 1, 2].map(|number| Setting { value: "1000".to_owned(), ..host.awake(number) });
+            host.journal().hold(&settings).unwrap();
+            (0..).zip(left).for_each(|(number, value)| host.set(number, value));
+            let journal = host.journal();
+            let journal = if is_half_set { journal.half_set() } else { journal };
+            assert_eq!(nows(&journal.restore().unwrap()), nows_then, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_refused_setting_left_is_another_programs_where_it_has_a_third_value() {
+        let host = Host::with(&[(0, "20\n")]);
+        let first = host.awake(0);
+        let path = first.path.clone();
+        let ignored = Setting::file("a value that the kernel ignores", "/dev/null", Form::Whole, "1");
+        // It cannot be read when the second one is refused.
+        let mut moments = 0;
+        let refused = host.journal().hold_watched(&[first, ignored], &mut |_| {
+            moments += 1;
+            if moments == 4 {
+                fs::rename(&path, path.with_extension("away")).unwrap();
+                fs::create_dir(&path).unwrap();
+            }
+        });
+        refused.unwrap_err();
+        assert_eq!(host.journal().held().unwrap().len(), 1, "it is still to be restored");
+        fs::remove_dir(&path).unwrap();
+        host.set(0, "50\n");
+        assert_eq!(nows(&host.journal().half_set().restore().unwrap()), [Now::Other("50".to_owned())]);
     }
 
     #[test]

@@ -279,6 +279,19 @@ fn a_half_applied_profile_is_restored_by_recover_and_by_the_next_who_applies() {
 }
 
 #[test]
+fn a_value_that_the_kernel_rounded_before_the_command_was_killed_is_restored() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    let files = host.folder.path().join("state/.host");
+    fs::rename(files.join("applied.json"), files.join("applying.json")).unwrap();
+    // Written, and not read back; the next one was not written.
+    host.write("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t16777152\n");
+    host.write("/sys/block/vda/queue/nr_requests", "256\n");
+    assert!(host.journal().restore_half().unwrap().iter().all(|outcome| outcome.now == Now::AsFound));
+    host.is_as_before();
+}
+
+#[test]
 fn a_value_of_another_program_is_left_alone_and_named() {
     let host = Host::new();
     host.apply(&SOME).unwrap();

@@ -88,7 +88,8 @@ impl HostJournal {
     }
 
     fn journal(&self, name: &str) -> Journal {
-        Journal::at(self.folder.join(name), &self.boot_id)
+        let journal = Journal::at(self.folder.join(name), &self.boot_id);
+        if name == APPLYING { journal.half_set() } else { journal }
     }
 
     /// What is applied in this boot.
