@@ -526,9 +526,10 @@ fn set_all(new: &[Held], at: &mut dyn FnMut(Moment)) -> Result<Vec<Setting>, (Ho
 
 /// Restores a setting that was refused and, newest first, those that were set before it. Returns what could not be restored.
 fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
-    // It was written a moment ago: whatever it reads, if not the value found, is ours.
+    // It was written a moment ago: whatever it reads, if not the value found, is ours. A service that is as found may be on its way: systemd
+    // goes on with what it was asked for, also where whoever asked has failed.
     let undone = match refused.now() {
-        Now::AsFound => refused.restore(),
+        Now::AsFound if !refused.setting.is_a_service() => refused.restore(),
         _ => refused.put_back(),
     };
     let mut outcomes: Vec<Outcome> =
@@ -1064,6 +1065,41 @@ mod tests {
         assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound, Now::AsFound]);
         assert_eq!(*done.borrow(), ["stop first.service", "stop second.service", "stop third.service"]);
         assert_eq!(service::read("fourth.service").unwrap(), service::RUNNING);
+        assert_eq!(host.journal().held().unwrap(), []);
+    }
+
+    /// A systemd that goes on stopping a service whose systemctl has failed, unless it is asked to start it.
+    fn stops_later() -> Rc<RefCell<(bool, bool)>> {
+        let state = Rc::new(RefCell::new((true, false)));
+        let shared = Rc::clone(&state);
+        let fake = move |arguments: &[&str]| {
+            let mut state = shared.borrow_mut();
+            match arguments[0] {
+                "show" => {
+                    let active = if state.0 { "active" } else { "inactive" };
+                    return Ok(format!("LoadState=loaded\nActiveState={active}\n"));
+                }
+                "stop" => {
+                    state.1 = true;
+                    return Err(io::Error::other("killed"));
+                }
+                _ => *state = (true, false),
+            }
+            Ok(String::new())
+        };
+        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
+        state
+    }
+
+    #[test]
+    fn a_service_that_systemd_would_go_on_to_stop_is_started_where_its_stop_has_failed() {
+        let host = Host::with(&[]);
+        let state = stops_later();
+        let tuned = Setting::by("tuned", Reach::Service { unit: "tuned.service".into() }, service::STOPPED);
+        host.journal().hold(&[tuned]).unwrap_err();
+        // What systemd still has to do.
+        let (is_running, is_stopping) = *state.borrow();
+        assert!(is_running && !is_stopping, "it stops later, and nobody restores it");
         assert_eq!(host.journal().held().unwrap(), []);
     }
 

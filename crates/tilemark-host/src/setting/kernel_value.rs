@@ -168,9 +168,14 @@ impl Setting {
         matches!(self.reach, Reach::Follower | Reach::Dependent { .. })
     }
 
+    /// Whether it is a service.
+    pub(super) fn is_a_service(&self) -> bool {
+        matches!(self.reach, Reach::Service { .. })
+    }
+
     /// Whether it is a service that is to stop.
     pub(super) fn stops_a_service(&self) -> bool {
-        matches!(self.reach, Reach::Service { .. }) && self.value == service::STOPPED
+        self.is_a_service() && self.value == service::STOPPED
     }
 
     /// When it is set among others, the least first, and restored in the opposite order: a service that stops may set values back, some values

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
+
+use super::program;
 
 /// Daemons that manage QEMU, the one of current versions first, each with the socket of its admin interface.
 const DAEMONS: [(&str, &str); 2] =
@@ -73,15 +74,8 @@ fn value_of(shown: &str, label: &str) -> Option<String> {
 }
 
 fn virt_admin(daemon: &str, arguments: &[&str]) -> io::Result<String> {
-    let mut command = Command::new("virt-admin");
-    command.args(["--connect", &format!("{daemon}:///system")]).args(arguments);
-    // Without the tool nothing is known of the limit: that is no daemon which has ended.
-    let output = command.output().map_err(|error| io::Error::other(format!("virt-admin: {error}")))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("virt-admin {}: {}", arguments.join(" "), said.trim())))
+    let connection = format!("{daemon}:///system");
+    program::run("virt-admin", &[&["--connect", &connection], arguments].concat())
 }
 
 #[cfg(test)]

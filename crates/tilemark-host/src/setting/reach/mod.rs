@@ -6,6 +6,7 @@ mod libvirt;
 mod limit;
 mod mount_option;
 mod partition;
+mod program;
 pub(super) mod service;
 
 use std::fs::{self, File};

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
+
+use super::program;
 
 /// As a service is read and written.
 pub(in crate::setting) const RUNNING: &str = "running";
@@ -92,12 +93,5 @@ fn systemctl(arguments: &[&str]) -> io::Result<String> {
         let why = "systemd does not run on this host";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    // Without the tool nothing is known of the unit: that is no unit which does not exist.
-    let failed = |error: io::Error| io::Error::other(format!("systemctl: {error}"));
-    let output = Command::new("systemctl").args(arguments).output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("systemctl {}: {}", arguments.join(" "), said.trim())))
+    program::run("systemctl", arguments)
 }

@@ -1,0 +1,108 @@
+//! A program that reads or writes settings, such as systemctl(1): away from the terminal, and gone with whoever waits for it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Signal;
+use tilemark_sys::process::{Ended, Spawn, SpawnError};
+
+/// Runs it to its end, and returns what it printed.
+///
+/// Ctrl-C is not for it: the command that waits for it restores what it has begun. And of a command that was killed nothing may be written later,
+/// when what it left is restored already.
+///
+/// # Errors
+/// Where it is not there, or fails. Without it nothing is known of a setting: that is no setting which does not exist.
+pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let failed = |why: String| io::Error::other(format!("{program}: {why}"));
+    let path = on_path(program).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
+    let [mut out, mut error] = [memory()?, memory()?];
+    let spawn = Spawn::path(&path)?.arguments(arguments)?;
+    let spawn = spawn
+        .hand(File::open("/dev/null")?.into(), 0)
+        .hand(out.try_clone()?.into(), 1)
+        .hand(error.try_clone()?.into(), 2);
+    let started = spawn.own_session().dies_with_thread(Signal::KILL).start();
+    let child = started.map_err(|error| match error {
+        SpawnError::Prepare { source, .. } | SpawnError::Step { source, .. } => failed(source.to_string()),
+    })?;
+    if child.wait()? == Ended::Exited(0) {
+        return text(&mut out);
+    }
+    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), text(&mut error)?.trim())))
+}
+
+/// A program as a shell would find it.
+fn on_path(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A file without a name. It holds all of an output: a pipe that nobody reads yet would stop the program.
+fn memory() -> io::Result<File> {
+    Ok(memfd_create("output", MemfdFlags::CLOEXEC)?.into())
+}
+
+fn text(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_a_session_of_its_own_and_ends_with_the_thread_that_waits_for_it() {
+        let shown = run("sh", &["-c", "echo $$; cat /proc/self/stat"]).unwrap();
+        let (own, stat) = shown.split_once('\n').unwrap();
+        let session = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap();
+        assert_eq!(session, own, "Ctrl-C would reach it: {shown}");
+        let marker = format!("{}.125", std::process::id());
+        let is_there = || {
+            let processes = std::fs::read_dir("/proc").unwrap().flatten();
+            processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|line| {
+                line.starts_with(b"sleep\0")
+                    && line.windows(marker.len()).any(|word| word == marker.as_bytes())
+            })
+        };
+        // A thread that is not waited for ends with its process only: so another process waits for the program, and is killed.
+        if let Ok(marker) = std::env::var("TILEMARK_TEST_SLEEPS") {
+            let _ = run("sleep", &[&marker]);
+            return;
+        }
+        let test = "setting::reach::program::tests::a_program_has_a_session_of_its_own_and_ends_with_the_thread_that_waits_for_it";
+        let mut waiting = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env("TILEMARK_TEST_SLEEPS", &marker)
+            .spawn()
+            .unwrap();
+        let within = |is_done: &dyn Fn() -> bool| {
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while !is_done() && std::time::Instant::now() < until {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            is_done()
+        };
+        assert!(within(&is_there), "it was not started");
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+        assert!(within(&|| !is_there()), "it outlived the process that waited for it");
+    }
+
+    #[test]
+    fn what_a_program_said_is_the_reason_of_its_failure() {
+        assert_eq!(run("sh", &["-c", "echo shown; echo hidden >&2"]).unwrap(), "shown\n");
+        let failed = run("sh", &["-c", "echo busy >&2; exit 1"]).unwrap_err();
+        assert!(failed.to_string().ends_with(": busy"), "{failed}");
+        let absent = run("no-such-program", &[]).unwrap_err();
+        assert_eq!(
+            (absent.kind(), absent.to_string().as_str()),
+            (io::ErrorKind::Other, "no-such-program: it is not on the PATH")
+        );
+    }
+}
