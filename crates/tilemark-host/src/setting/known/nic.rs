@@ -54,14 +54,14 @@ pub(super) const KNOWN: &[Known] = &[
     }),
     known(
         "nic.{device}.rx_usecs",
-        "microseconds that an interrupt waits for more received frames",
+        "microseconds that an interrupt waits for more received frames; a driver that adapts them by itself (ethtool -c) ignores it",
         ETHTOOL,
         Accepts::NUMBER,
         |request| by_ethtool(request, NicValue::RxUsecs),
     ),
     known(
         "nic.{device}.tx_usecs",
-        "microseconds that an interrupt waits for more sent frames",
+        "microseconds that an interrupt waits for more sent frames; a driver that adapts them by itself (ethtool -c) ignores it",
         ETHTOOL,
         Accepts::NUMBER,
         |request| by_ethtool(request, NicValue::TxUsecs),

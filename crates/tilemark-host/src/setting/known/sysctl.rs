@@ -196,6 +196,16 @@ pub(super) const KNOWN: &[Known] = &[
         "how many namespaces and the like a user may have",
         "Documentation/admin-guide/sysctl/user.rst",
     ),
+    risky(
+        "abi.{name}",
+        "how the kernel treats programs of another bitness or version",
+        "Documentation/admin-guide/sysctl/abi.rst",
+    ),
+    guard(
+        "crypto.{name}",
+        "a value of the kernel's cryptography",
+        "Documentation/admin-guide/sysctl/crypto.rst",
+    ),
     risky("sunrpc.{name}", "a value of NFS", "Documentation/admin-guide/sysctl/sunrpc.rst"),
 ];
 

@@ -117,6 +117,17 @@ fn a_sysctl_is_compared_word_by_word() {
     assert_eq!(find("net.core.rmem_max").unwrap().place, Place::Host);
 }
 
+#[test]
+fn every_folder_of_sysctls_has_a_key() {
+    let fake = Fake::with(&[("/proc/sys/abi/vsyscall32", "1\n"), ("/proc/sys/crypto/fips_enabled", "0\n")]);
+    assert_eq!(fake.shown("abi.vsyscall32", "0"), ["/proc/sys/abi/vsyscall32 = 0"]);
+    assert_eq!(find("crypto.fips_enabled").unwrap().danger, Danger::Security);
+    assert_eq!(fake.shown("crypto.fips_enabled", "0"), ["/proc/sys/crypto/fips_enabled = 0"]);
+    for folder in ["abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"] {
+        assert!(find(&format!("{folder}.value")).is_ok(), "{folder}");
+    }
+}
+
 /// The keys of all sysctls of the network that may be written here, without those of devices that only some hosts have.
 fn network_keys() -> BTreeSet<String> {
     let mut folders = vec![PathBuf::from("/proc/sys/net")];
