@@ -144,7 +144,7 @@ const SOCKETS_OF_MONITORS: [libc::c_int; 1] = [libc::AF_UNIX];
 const RINGS: [libc::c_long; 3] =
     [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Whether a monitor may use [`RINGS`].
+/// Whether a monitor may use the rings of io_uring(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rings {
     /// Its events and its disks do without.

@@ -55,43 +55,56 @@ fn text(file: &mut File) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
 
     #[test]
-    fn a_program_has_a_session_of_its_own_and_ends_with_the_thread_that_waits_for_it() {
+    fn a_program_has_a_session_of_its_own() {
         let shown = run("sh", &["-c", "echo $$; cat /proc/self/stat"]).unwrap();
         let (own, stat) = shown.split_once('\n').unwrap();
         let session = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap();
         assert_eq!(session, own, "Ctrl-C would reach it: {shown}");
-        let marker = format!("{}.125", std::process::id());
-        let is_there = || {
-            let processes = std::fs::read_dir("/proc").unwrap().flatten();
-            processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|line| {
-                line.starts_with(b"sleep\0")
-                    && line.windows(marker.len()).any(|word| word == marker.as_bytes())
-            })
-        };
-        // A thread that is not waited for ends with its process only: so another process waits for the program, and is killed.
-        if let Ok(marker) = std::env::var("TILEMARK_TEST_SLEEPS") {
-            let _ = run("sleep", &[&marker]);
+    }
+
+    /// In the environment of a process that waits for a program: for how long that one sleeps.
+    const SLEEPS: &str = "TILEMARK_TEST_SLEEPS";
+
+    /// Whether a program sleeps for so long.
+    fn sleeps(seconds: &str) -> bool {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+        lines.any(|line| line.ends_with(format!("sleep\0{seconds}\0").as_bytes()))
+    }
+
+    fn within_ten_seconds(is_done: impl Fn() -> bool) -> bool {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !is_done() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        is_done()
+    }
+
+    /// A thread that is not waited for ends with its process only: so another process waits for the program, and is killed.
+    #[test]
+    fn a_program_ends_with_the_thread_that_waits_for_it() {
+        if let Ok(seconds) = std::env::var(SLEEPS) {
+            let _ = run("sleep", &[&seconds]);
             return;
         }
-        let test = "setting::reach::program::tests::a_program_has_a_session_of_its_own_and_ends_with_the_thread_that_waits_for_it";
+        let seconds = format!("60.{}", std::process::id());
+        let test = "setting::reach::program::tests::a_program_ends_with_the_thread_that_waits_for_it";
         let mut waiting = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])
-            .env("TILEMARK_TEST_SLEEPS", &marker)
+            .env(SLEEPS, &seconds)
             .spawn()
             .unwrap();
-        let within = |is_done: &dyn Fn() -> bool| {
-            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-            while !is_done() && std::time::Instant::now() < until {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            is_done()
-        };
-        assert!(within(&is_there), "it was not started");
+        let was_started = within_ten_seconds(|| sleeps(&seconds));
         waiting.kill().unwrap();
         waiting.wait().unwrap();
-        assert!(within(&|| !is_there()), "it outlived the process that waited for it");
+        assert!(was_started, "it was not started");
+        assert!(within_ten_seconds(|| !sleeps(&seconds)), "it outlived the process that waited for it");
     }
 
     #[test]
