@@ -39,7 +39,7 @@ use std::{
 use tilemark_agent_protocol::{Request, Service};
 use tilemark_netlink::PortCounts;
 use tilemark_plan::{
-    plan::{self, GuestPlan},
+    plan::{self, DiskPlan, GuestPlan},
     scenario::DiskAio,
 };
 use tilemark_sys::{
@@ -292,13 +292,6 @@ impl QemuBackend {
         Ok(spawn.hand(seed, number::SEED).hand(agent, number::AGENT_DISK))
     }
 
-    /// What the guest's disks need; QEMU's events do without.
-    fn rings(&self, plan: &GuestPlan) -> Rings {
-        let is_asked = plan.disks.iter().any(|disk| disk.aio == DiskAio::IoUring)
-            || self.settings.more.iter().any(|argument| argument.contains(DiskAio::IoUring.name()));
-        if is_asked { Rings::Allowed } else { Rings::Denied }
-    }
-
     fn command(
         &self,
         plan: &GuestPlan,
@@ -327,7 +320,7 @@ impl QemuBackend {
             .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
             .own_session();
         if let Some(confinement) = &self.confinement {
-            let rings = self.rings(plan);
+            let rings = rings(&plan.disks, &self.settings.more);
             spawn = spawn
                 .arguments(confinement.arguments(self.version, number))?
                 .namespaces(namespaces_beside(rings))
@@ -738,11 +731,31 @@ impl Drop for QemuBackend {
     }
 }
 
+/// What a guest's disks, and further arguments of QEMU, need; QEMU's events do without.
+fn rings(disks: &[DiskPlan], more: &[String]) -> Rings {
+    let is_asked = disks.iter().any(|disk| disk.aio == DiskAio::IoUring)
+        || more.iter().any(|argument| argument.contains(DiskAio::IoUring.name()));
+    if is_asked { Rings::Allowed } else { Rings::Denied }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
-    use tilemark_plan::scenario::Role;
+    use tilemark_plan::scenario::{DiskMedium, Role};
+    use tilemark_units::Bytes;
+
+    #[test]
+    fn only_a_qemu_that_is_to_use_io_uring_may() {
+        let plain = DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store);
+        let ring = DiskPlan { aio: DiskAio::IoUring, ..plain.clone() };
+        assert_eq!(
+            [rings(&[], &[]), rings(&[plain.clone()], &["-nographic".to_owned()])],
+            [Rings::Denied; 2]
+        );
+        assert_eq!(rings(&[plain, ring], &[]), Rings::Allowed);
+        assert_eq!(rings(&[], &["file=/disk,if=none,aio=io_uring".to_owned()]), Rings::Allowed);
+    }
 
     #[test]
     fn a_socket_deeper_than_an_address_is_reached() {
