@@ -750,7 +750,7 @@ mod tests {
         let plain = DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store);
         let ring = DiskPlan { aio: DiskAio::IoUring, ..plain.clone() };
         assert_eq!(
-            [rings(&[], &[]), rings(&[plain.clone()], &["-nographic".to_owned()])],
+            [rings(&[], &[]), rings(std::slice::from_ref(&plain), &["-nographic".to_owned()])],
             [Rings::Denied; 2]
         );
         assert_eq!(rings(&[plain, ring], &[]), Rings::Allowed);
