@@ -896,13 +896,14 @@ tilemark fleet run web --site short.toml $quick --json >slurm.json 2>>notes
 echo "code $?" >&2
 cat notes >&2
 printf '['; cat ssh.json; printf ','; cat collected.json; printf ','; cat slurm.json; printf ']'
+exit 7
 "#;
 
 #[test]
 fn a_fleet_of_real_hosts_is_measured_over_ssh_and_slurm_and_the_one_that_is_killed_is_named() {
     let Some((mut lab, mark)) = lab() else { return };
     let said = Said::of(&lab.args(["sh", "-c", LAB_SCRIPT]).output().unwrap());
-    assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);
+    assert_eq!(said.code, Some(7), "the script's own: {}\n{}", said.out, said.error);
     let documents = said.json();
     let [ssh, collected, slurm] = [0, 1, 2].map(|index| documents[index].clone());
     assert_eq!((&ssh["asked"], &ssh["measured"]), (&3.into(), &2.into()), "{ssh}");
