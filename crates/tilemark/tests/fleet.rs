@@ -894,8 +894,15 @@ tilemark fleet collect --json >collected.json 2>>notes
 sed 's/"hosts"/"short"/' slurm.toml >short.toml
 tilemark fleet run web --site short.toml $quick --json >slurm.json 2>>notes
 echo "code $?" >&2
+# A user who is root only through sudo, and one who no longer is.
+tilemark fleet run web --site sudo.toml $quick --json >sudo.json 2>>notes
+echo "code $?" >&2
+ssh 10.99.0.13 'rm /etc/sudoers.d/lab' || exit 94
+tilemark fleet plan web --site sudo.toml $quick --json >plan.json 2>>notes
+echo "code $?" >&2
 cat notes >&2
-printf '['; cat ssh.json; printf ','; cat collected.json; printf ','; cat slurm.json; printf ']'
+printf '['; cat ssh.json; printf ','; cat collected.json; printf ','; cat slurm.json
+printf ','; cat sudo.json; printf ','; cat plan.json; printf ']'
 exit 7
 "#;
 
@@ -905,7 +912,7 @@ fn a_fleet_of_real_hosts_is_measured_over_ssh_and_slurm_and_the_one_that_is_kill
     let said = Said::of(&lab.args(["sh", "-c", LAB_SCRIPT]).output().unwrap());
     assert_eq!(said.code, Some(7), "the script's own: {}\n{}", said.out, said.error);
     let documents = said.json();
-    let [ssh, collected, slurm] = [0, 1, 2].map(|index| documents[index].clone());
+    let [ssh, collected, slurm, sudo, plan] = [0, 1, 2, 3, 4].map(|index| documents[index].clone());
     assert_eq!((&ssh["asked"], &ssh["measured"]), (&3.into(), &2.into()), "{ssh}");
     let of = |document: &Value, name: &str| host(document, name)["end"].as_str().unwrap().to_owned();
     assert_eq!(of(&ssh, "n2"), "no-answer", "{ssh}");
@@ -913,7 +920,12 @@ fn a_fleet_of_real_hosts_is_measured_over_ssh_and_slurm_and_the_one_that_is_kill
     // It is back, and what it had begun is lost.
     assert_eq!(of(&collected, "n2"), "lost", "{collected}");
     assert_eq!(collected["measured"], 2);
-    assert_eq!((&slurm["asked"], &slurm["measured"]), (&3.into(), &3.into()), "{slurm}");
+    for measured in [&slurm, &sudo] {
+        assert_eq!((&measured["asked"], &measured["measured"]), (&3.into(), &3.into()), "{measured}");
+    }
+    assert_eq!(plan["fit"], 2, "{plan}");
+    let problem = plan["hosts"][2]["problems"][0].as_str().unwrap();
+    assert!(problem.contains("`sudo -n` asks for a password"), "{plan}");
     for name in ["n1", "n3"] {
         // Three hosts share this machine's processors, so figures may be discarded; that each measured is what counts here.
         // They share its kernel too, which may still have the loop devices of the one that was killed.
