@@ -88,6 +88,20 @@ pub fn address_of(bridge: &str) -> Option<Ipv4Addr> {
     netlink.addresses().ok()?.into_iter().find_map(|(of, address, _)| (of == index).then_some(address))
 }
 
+/// A port of the bridge that has an address of its network, with that address. Seen only where `/sys` shows this network.
+pub fn port_with_address(own: &OwnBridge) -> Option<(String, Ipv4Addr)> {
+    let mut netlink = Netlink::open().ok()?;
+    let addresses = netlink.addresses().ok()?;
+    let bits = u32::MAX.checked_shl(32 - u32::from(own.prefix)).unwrap_or(0);
+    let is_within = |address: Ipv4Addr| u32::from(address) & bits == u32::from(own.first) & bits;
+    let ports = std::fs::read_dir(format!("/sys/class/net/{}/brif", own.bridge)).ok()?.flatten();
+    ports.filter_map(|port| port.file_name().into_string().ok()).find_map(|port| {
+        let index = netlink.link(&port).ok()?.index;
+        let found = addresses.iter().find(|(of, address, _)| *of == index && is_within(*address));
+        found.map(|(_, address, _)| (port, *address))
+    })
+}
+
 fn check_state(bridge: &str, facts: &BridgeFacts) -> Result<(), GuestError> {
     let refuse = |why: String, remedy: String| Err(GuestError::OwnBridge { why, remedy });
     if !facts.is_bridge {

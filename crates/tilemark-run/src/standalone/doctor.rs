@@ -5,7 +5,8 @@ use crate::plan::{
     host::{Probe, facts},
 };
 use serde::Serialize;
-use tilemark_guests::own_bridge::{WantedBridge, look_at, refuse_addresses_in_use};
+use std::net::Ipv4Addr;
+use tilemark_guests::own_bridge::{WantedBridge, look_at, port_with_address, refuse_addresses_in_use};
 use tilemark_host::{
     LiveHost,
     doctor::{self, Finding, Severity, Style},
@@ -32,9 +33,9 @@ pub fn diagnose(wanted: Option<&WantedBridge>) -> Diagnosis {
     findings.extend(tilemark_guests::missing_wall().map(no_ingress_filter));
     findings.extend(doctor::libvirt(&LiveHost));
     let (said, found) = match wanted.map(own_bridge) {
-        Some(Ok((said, filtered))) => (Some(said), filtered.map(filtered_bridge)),
-        Some(Err(finding)) => (None, Some(*finding)),
-        None => (None, None),
+        Some(Ok((own, said))) => (Some(said), doubts(&own)),
+        Some(Err(finding)) => (None, vec![*finding]),
+        None => (None, Vec::new()),
     };
     findings.extend(found);
     Diagnosis { facts, findings, said }
@@ -53,6 +54,29 @@ fn no_ingress_filter(what: String) -> Finding {
     }
 }
 
+/// What may keep others from guests of a bridge that they can be joined to.
+fn doubts(own: &OwnBridge) -> Vec<Finding> {
+    let filtered = bridge_filter::look(own).map(filtered_bridge);
+    let on_port = port_with_address(own).map(|(port, address)| address_on_port(own, &port, address));
+    filtered.into_iter().chain(on_port).collect()
+}
+
+/// A card that was joined to a bridge and kept its address: this host still sends by it, and what is answered arrives at the bridge.
+fn address_on_port(own: &OwnBridge, port: &str, address: Ipv4Addr) -> Finding {
+    let OwnBridge { bridge, prefix, .. } = own;
+    Finding {
+        key: "bridge-port-address".to_owned(),
+        severity: Severity::Limits,
+        blocks: Vec::new(),
+        what: format!("{port}, a port of the bridge {bridge}, has the address {address} of the bridge's network"),
+        cost: "this host may not reach machines of that network, such as clients: it sends to them by that port, and their answers arrive at the bridge"
+            .to_owned(),
+        remedy: format!(
+            "move the address to the bridge: `ip address del {address}/{prefix} dev {port}`; docs/own-bridge.md has all commands"
+        ),
+    }
+}
+
 /// Rules may let the guests' packets through, so a run is not refused.
 fn filtered_bridge(filtered: Filtered) -> Finding {
     Finding {
@@ -66,7 +90,7 @@ fn filtered_bridge(filtered: Filtered) -> Finding {
 }
 
 /// Whether guests can be joined to the bridge, in words. Only root can ask whether its addresses are in use.
-fn own_bridge(wanted: &WantedBridge) -> Result<(String, Option<Filtered>), Box<Finding>> {
+fn own_bridge(wanted: &WantedBridge) -> Result<(OwnBridge, String), Box<Finding>> {
     let is_root = rustix::process::geteuid().is_root();
     let looked = look_at(wanted).and_then(|own| {
         if is_root {
@@ -82,7 +106,7 @@ fn own_bridge(wanted: &WantedBridge) -> Result<(String, Option<Filtered>), Box<F
             let said = format!(
                 "{guests} can be joined to the bridge {bridge}, with addresses of {first} to {last}: {asked}"
             );
-            (said, bridge_filter::look(&own))
+            (own, said)
         })
         .map_err(|error| {
             Box::new(Finding {

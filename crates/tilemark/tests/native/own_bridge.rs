@@ -246,6 +246,37 @@ fn a_bridge_or_addresses_that_cannot_be_used_are_refused_before_anything_starts(
     assert_eq!(changed(&before, &site.state()), NOTHING);
 }
 
+/// A card that was joined to a bridge and kept its address, as when only the half of it is done.
+#[test]
+fn an_address_that_a_port_of_the_bridge_has_kept_is_named_with_the_remedy() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let finding = || {
+        // With the devices of that network in /sys, as they are on a host.
+        let mut command = site.host.command("unshare");
+        let script = "mount -t sysfs sysfs /sys && exec \"$0\" \"$@\"";
+        command.args(["--mount", "sh", "-c", script, TILEMARK, "doctor", "--json", "--site", &site.file]);
+        let said = Said::of(&command.env("TILEMARK_HOME", real.home.path()).output().unwrap());
+        assert_eq!(said.code, Some(0), "guests can be joined to it: {said:?}");
+        let findings = said.json()["findings"].clone();
+        findings.as_array().unwrap().iter().find(|finding| finding["key"] == "bridge-port-address").cloned()
+    };
+    assert_eq!(finding(), None);
+    site.host.sh("ip address add 192.0.2.9/24 dev port0");
+    let found = finding().unwrap();
+    assert!(
+        found["what"]
+            .as_str()
+            .unwrap()
+            .starts_with("port0, a port of the bridge br0, has the address 192.0.2.9"),
+        "{found}"
+    );
+    assert!(found["remedy"].as_str().unwrap().contains("`ip address del 192.0.2.9/24 dev port0`"), "{found}");
+    // An address of another network does no harm.
+    site.host.sh("ip address flush dev port0; ip address add 198.51.100.9/24 dev port0");
+    assert_eq!(finding(), None);
+}
+
 /// The firewall is played: what `nft` prints on a host with Docker. The switch is the kernel's own.
 #[test]
 fn a_firewall_that_drops_what_a_bridge_forwards_is_named_with_the_remedy() {
