@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_site::{
-    Engine, Host, Site,
+    Engine, Host, Site, Slurm,
     carrier::{Carrier, CarrierEnd, NodePart, NotStarted, Streams, exec_words, srun_words, ssh_words},
     partition::longest_job,
 };
@@ -126,7 +126,7 @@ impl CarrierError {
                     .to_owned()
             }
             Self::Unreachable(_) => match &site.engine {
-                Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
+                Engine::Ssh | Engine::Slurm(Slurm { over_ssh: true, .. }) => {
                     format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
                 }
                 Engine::Slurm { .. } => {
@@ -225,29 +225,26 @@ pub(crate) fn quoted(text: &str) -> String {
 /// The command that gives a shell on a host. `longest`: more than that no job may take, where there is a limit.
 fn words(site: &Site, host: &Host, question: Question<'_>, longest: Option<Duration>) -> Vec<String> {
     match &site.engine {
-        Engine::Slurm { partition, over_ssh: false } => {
+        Engine::Slurm(slurm @ Slurm { over_ssh: false, .. }) => {
             let wanted = question.within.as_secs().div_ceil(60) + 1;
             let minutes = longest.map_or(wanted, |longest| wanted.min(longest.as_secs() / 60).max(1));
-            srun_words(
-                &host.name,
-                partition.as_deref(),
-                &question_name(host, question),
-                minutes,
-                NodePart::Task,
-            )
+            srun_words(&host.name, slurm.flags(), &question_name(host, question), minutes, NodePart::Task)
         }
-        Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
+        Engine::Ssh | Engine::Slurm(Slurm { over_ssh: true, .. }) => {
             ssh_words(&host.address, host.user.as_deref(), SSH_ALIVE_EVERY)
         }
         Engine::Exec { command } => exec_words(command, &host.name, &host.address, host.user.as_deref()),
     }
 }
 
-/// How long a question may take at most, where it is a job of a partition with a limit.
+/// How long a question may take at most, where it is a job of a partition with a limit, or jobs have one in the site file.
 fn longest_question(site: &Site) -> Option<Duration> {
     match &site.engine {
-        Engine::Slurm { partition, over_ssh: false } => longest_job(partition.as_deref()),
-        Engine::Slurm { over_ssh: true, .. } | Engine::Ssh | Engine::Exec { .. } => None,
+        Engine::Slurm(Slurm { partition, time_s, over_ssh: false, .. }) => {
+            let limits = [longest_job(partition.as_deref()), time_s.map(Duration::from_secs)];
+            limits.into_iter().flatten().min()
+        }
+        Engine::Slurm(Slurm { over_ssh: true, .. }) | Engine::Ssh | Engine::Exec { .. } => None,
     }
 }
 
@@ -299,7 +296,7 @@ pub(crate) fn as_root(body: &str, kept: &str) -> String {
 /// Asks a host.
 pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<Answer, CarrierError> {
     let nonce = nonce();
-    let over_srun = matches!(site.engine, Engine::Slurm { over_ssh: false, .. });
+    let over_srun = matches!(site.engine, Engine::Slurm(Slurm { over_ssh: false, .. }));
     if over_srun && question.verb != STATUS {
         // That of a command that was killed with its srun would keep the host from us.
         slurm::end_left(&question_name(host, question));

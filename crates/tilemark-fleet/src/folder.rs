@@ -404,6 +404,7 @@ impl Fleet {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use tilemark_site::Slurm;
 
     fn fleet(scenario: &str, fleets: &Path) -> Fleet {
         let host = Host { name: "n1".into(), address: "n1".into(), user: None, groups: vec![] };
@@ -484,7 +485,7 @@ mod tests {
         let mut own = fleet("web", fleets.path());
         let folder = FleetFolder::create(fleets.path(), &own).unwrap();
         let mut site = own.site.clone();
-        site.engine = Engine::Slurm { partition: None, over_ssh: true };
+        site.engine = Engine::Slurm(Slurm { over_ssh: true, ..Slurm::default() });
         let path = Path::new("site.toml");
         for step in [Step::Submitting, Step::Submitted] {
             own.hosts[0].step = step;

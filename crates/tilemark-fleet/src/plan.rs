@@ -6,12 +6,13 @@ use crate::{
     folder::Fleet,
     job::job,
     run::each_host,
+    slurm::ENDED_BEFORE,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::{sync::Mutex, time::Duration};
-use tilemark_site::Host;
-use tilemark_units::printable_line;
+use tilemark_site::{Engine, Host, Site, Slurm};
+use tilemark_units::{Span, printable_line};
 
 /// Timing an accelerator takes a few seconds, on a slow host many.
 const ANSWER_WITHIN: Duration = Duration::from_secs(180);
@@ -52,6 +53,20 @@ pub fn plan(fleet: &Fleet) -> Result<Vec<PlannedHost>, FleetError> {
     let place = |of: &PlannedHost| fleet.site.hosts.iter().position(|host| host.name == of.name);
     answers.sort_by_key(place);
     Ok(answers)
+}
+
+/// What to know where Slurm would end the work of a host before it is done.
+fn too_long(site: &Site, expected: &str) -> Option<String> {
+    let Engine::Slurm(Slurm { time_s: Some(time_s), .. }) = &site.engine else { return None };
+    let (time, expected) = (Span::from_seconds(*time_s), expected.parse::<Span>().ok()?);
+    (expected.get() + ENDED_BEFORE > time.get()).then(|| {
+        format!(
+            "it would measure for about {}, and Slurm asks a job to end one minute before its `time`, which is {}: only the repeats that are whole by then would count; \
+             raise `time` in the site file",
+            expected.rounded(),
+            time.rounded()
+        )
+    })
 }
 
 fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
@@ -105,6 +120,7 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
         answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
     if answer.value("planned") == Some("0") {
         planned.time = document["expected"]["time"].as_str().map(shown);
+        planned.notes.extend(planned.time.as_deref().and_then(|time| too_long(&fleet.site, time)));
     } else {
         let error = &document["error"];
         let (message, remedy) = (

@@ -15,6 +15,9 @@ use tilemark_units::printable_line;
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// So long before its limit of time a job is asked to end.
+pub(crate) const ENDED_BEFORE: Duration = Duration::from_secs(60);
+
 /// Parts of Slurm's reasons (<https://slurm.schedmd.com/job_reason_codes.html>) with which a job waits until somebody releases it or
 /// changes a limit. Limits of a user, an account or a group of jobs are not among them: they pass when other jobs end.
 const HELD: [&str; 14] = [
@@ -115,10 +118,11 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
         "--chdir=/",
     ]);
     // Before its limit of time a job gets what Ctrl-C sends, and keeps its whole repeats.
-    command.args(["--output=/dev/null", "--signal=B:INT@60"]);
+    command.arg("--output=/dev/null").arg(format!("--signal=B:INT@{}", ENDED_BEFORE.as_secs()));
     command.arg(format!("--nodelist={host}")).arg(format!("--job-name={}", job_name(fleet, host)));
-    if let Engine::Slurm { partition: Some(partition), .. } = &site.engine {
-        command.arg(format!("--partition={partition}"));
+    if let Engine::Slurm(slurm) = &site.engine {
+        command.args(slurm.flags());
+        command.args(slurm.time_s.map(|seconds| format!("--time={}", seconds.div_ceil(60))));
     }
     // sbatch brings the environment of the submitting machine along, whose places are none of the host.
     let script = format!(

@@ -54,10 +54,10 @@ pub enum NodePart {
 }
 
 /// The words of `srun` that gives a shell on one host, as a job that Slurm ends after so many minutes: with a killed `srun` nobody else
-/// would.
+/// would. `flags` say which partition has it, and who pays.
 pub fn srun_words(
     host: &str,
-    partition: Option<&str>,
+    flags: Vec<String>,
     job_name: &str,
     minutes: u64,
     part: NodePart,
@@ -68,7 +68,7 @@ pub fn srun_words(
     words.push(format!("--time={minutes}"));
     words.push(format!("--job-name={job_name}"));
     words.push(format!("--nodelist={host}"));
-    words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
+    words.extend(flags);
     if part == NodePart::Whole {
         words.extend(["--exclusive", "--mem=0"].map(str::to_owned));
     }
@@ -329,13 +329,13 @@ mod tests {
         let ssh = ssh_words("192.0.2.1", Some("me"), Duration::from_secs(3)).join(" ");
         assert!(ssh.contains("BatchMode=yes") && ssh.contains("ServerAliveInterval=3"), "{ssh}");
         assert!(ssh.ends_with("-l me -- 192.0.2.1 sh"), "{ssh}");
-        let srun = srun_words("n1", Some("p"), "job", 12, NodePart::Task).join(" ");
+        let srun = srun_words("n1", vec!["--partition=p".into()], "job", 12, NodePart::Task).join(" ");
         assert!(srun.contains("--unbuffered") && srun.contains("--time=12"), "{srun}");
         assert!(
             srun.ends_with("--job-name=job --nodelist=n1 --partition=p env -u TILEMARK_HOME -u TMPDIR sh"),
             "{srun}"
         );
-        let whole = srun_words("n1", None, "job", 12, NodePart::Whole).join(" ");
+        let whole = srun_words("n1", Vec::new(), "job", 12, NodePart::Whole).join(" ");
         assert!(whole.contains(" --nodelist=n1 --exclusive --mem=0 env -u "), "{whole}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()];
         assert_eq!(exec_words(&command, "c1", "192.0.2.1", Some("me")), ["a", "me@192.0.2.1-c1"]);

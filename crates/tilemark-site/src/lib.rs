@@ -71,18 +71,36 @@ const ADDRESSES_MAX: u32 = 1 << 16;
 pub enum Engine {
     /// Each host over ssh; its work outlives the connection.
     Ssh,
-    /// One exclusive job a host, in this partition.
-    Slurm {
-        /// The partition; none: Slurm's default.
-        partition: Option<String>,
-        /// Whether questions and records go over ssh instead of jobs of their own.
-        over_ssh: bool,
-    },
+    /// One exclusive job a host.
+    Slurm(Slurm),
     /// A command that gives a shell on the host: `{host}`, `{address}` and `{user}` are replaced in its words.
     Exec {
         /// Its words.
         command: Vec<String>,
     },
+}
+
+/// How jobs of Slurm's are asked for. What is none is as Slurm has it by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slurm {
+    /// The partition.
+    pub partition: Option<String>,
+    /// The account that the time is charged to.
+    pub account: Option<String>,
+    /// The quality of service.
+    pub qos: Option<String>,
+    /// How many seconds the work on a host may take.
+    pub time_s: Option<u64>,
+    /// Whether questions and records go over ssh instead of jobs of their own.
+    pub over_ssh: bool,
+}
+
+impl Slurm {
+    /// The flags that `sbatch` and `srun` both take.
+    pub fn flags(&self) -> Vec<String> {
+        let keys = [("partition", &self.partition), ("account", &self.account), ("qos", &self.qos)];
+        keys.into_iter().filter_map(|(key, value)| Some(format!("--{key}={}", value.as_ref()?))).collect()
+    }
 }
 
 /// One host.
@@ -165,6 +183,9 @@ struct SiteText {
     schema: u32,
     engine: Option<EngineText>,
     partition: Option<String>,
+    account: Option<String>,
+    qos: Option<String>,
+    time: Option<toml::Value>,
     carrier: Option<CarrierText>,
     exec: Option<Vec<String>>,
     program: Option<String>,
@@ -266,7 +287,8 @@ impl Site {
         let engine = engine(&text)?;
         let program = text.program.unwrap_or_else(|| "tilemark".to_owned());
         plain_word("program", &program)?;
-        let lost_after_s = text.lost_after.as_ref().map_or(Ok(LOST_AFTER_S), seconds_of)?;
+        let lost_after_s =
+            text.lost_after.as_ref().map_or(Ok(LOST_AFTER_S), |value| seconds_of("lost_after", value))?;
         if text.host.len() > HOSTS_MAX {
             return Err(format!("{} [[host]] entries: a site has at most {HOSTS_MAX}", text.host.len()));
         }
@@ -318,26 +340,31 @@ fn unreadable(text: &str, error: &toml::de::Error) -> String {
     format!("line {}: {reason}: {line}", number + 1)
 }
 
-/// The whole seconds of `lost_after`.
-fn seconds_of(lost_after: &toml::Value) -> Result<u64, String> {
-    let span = match lost_after {
+/// The whole seconds of a key.
+fn seconds_of(key: &str, value: &toml::Value) -> Result<u64, String> {
+    let span = match value {
         toml::Value::String(text) => {
-            text.parse::<Span>().map_err(|error| format!("lost_after = {text:?}: {error}"))?
+            text.parse::<Span>().map_err(|error| format!("{key} = {text:?}: {error}"))?
         }
         toml::Value::Integer(number) => {
-            return Err(format!(
-                "lost_after = {number}: a time has a unit: write lost_after = \"{number}s\""
-            ));
+            return Err(format!("{key} = {number}: a time has a unit: write {key} = \"{number}s\""));
         }
-        other => return Err(format!("lost_after = {other}: write a time, as in lost_after = \"60s\"")),
+        other => return Err(format!("{key} = {other}: write a time, as in {key} = \"60s\"")),
     };
     match span.get().as_secs() {
-        0 => Err("lost_after is below 1s".to_owned()),
+        0 => Err(format!("{key} is below 1s")),
         seconds => Ok(seconds),
     }
 }
 
 fn engine(text: &SiteText) -> Result<Engine, String> {
+    let of_slurm =
+        [("account", text.account.is_some()), ("qos", text.qos.is_some()), ("time", text.time.is_some())];
+    if let Some((key, _)) = of_slurm.iter().find(|(_, is_set)| *is_set)
+        && text.engine != Some(EngineText::Slurm)
+    {
+        return Err(format!("{key} belongs to engine = \"slurm\""));
+    }
     let Some(engine) = &text.engine else {
         if !text.host.is_empty() {
             return Err(
@@ -363,13 +390,7 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
     match (engine, &text.exec) {
         (EngineText::Ssh | EngineText::Slurm, Some(_)) => Err("exec belongs to engine = \"exec\"".to_owned()),
         (EngineText::Ssh, None) => Ok(Engine::Ssh),
-        (EngineText::Slurm, None) => {
-            text.partition.as_deref().map_or(Ok(()), |partition| plain_word("partition", partition))?;
-            Ok(Engine::Slurm {
-                partition: text.partition.clone(),
-                over_ssh: text.carrier == Some(CarrierText::Ssh),
-            })
-        }
+        (EngineText::Slurm, None) => slurm(text).map(Engine::Slurm),
         (EngineText::Exec, None) => Err(
             "engine = \"exec\" needs exec, such as exec = [\"docker\", \"exec\", \"-i\", \"{host}\", \"sh\"]"
                 .to_owned(),
@@ -386,6 +407,19 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
             Ok(Engine::Exec { command: command.clone() })
         }
     }
+}
+
+fn slurm(text: &SiteText) -> Result<Slurm, String> {
+    for (key, value) in [("partition", &text.partition), ("account", &text.account), ("qos", &text.qos)] {
+        value.as_deref().map_or(Ok(()), |value| plain_word(key, value))?;
+    }
+    Ok(Slurm {
+        partition: text.partition.clone(),
+        account: text.account.clone(),
+        qos: text.qos.clone(),
+        time_s: text.time.as_ref().map(|value| seconds_of("time", value)).transpose()?,
+        over_ssh: text.carrier == Some(CarrierText::Ssh),
+    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -531,8 +565,15 @@ mod tests {
         assert_eq!((site.engine, site.program.as_str(), site.lost_after_s), (Engine::Ssh, "tilemark", 60));
         assert_eq!((site.hosts[0].address.as_str(), site.hosts[1].address.as_str()), ("n1", "192.0.2.2"));
         let slurm = Site::parse("schema = 1\nengine = \"slurm\"\npartition = \"p\"\ncarrier = \"ssh\"\nlost_after = \"2s\"\n[[host]]\nname = \"n1\"").unwrap();
-        assert_eq!(slurm.engine, Engine::Slurm { partition: Some("p".into()), over_ssh: true });
+        let wanted = Slurm { partition: Some("p".into()), over_ssh: true, ..Slurm::default() };
+        assert_eq!(slurm.engine, Engine::Slurm(wanted));
         assert_eq!(slurm.lost_after_s, 2);
+        let asked = Site::parse("schema = 1\nengine = \"slurm\"\naccount = \"a\"\nqos = \"q\"\ntime = \"2h\"\n[[host]]\nname = \"n1\"").unwrap();
+        let Engine::Slurm(asked) = asked.engine else { panic!("{asked:?}") };
+        assert_eq!((asked.flags(), asked.time_s), (vec!["--account=a".into(), "--qos=q".into()], Some(7200)));
+        // As a fleet run of an older version has it.
+        let older: Engine = toml::from_str("[slurm]\npartition = \"p\"\nover_ssh = false").unwrap();
+        assert_eq!(older, Engine::Slurm(Slurm { partition: Some("p".into()), ..Slurm::default() }));
         let exec = Site::parse(
             "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"{host}\"]\n[[host]]\nname = \"n1\"",
         )
@@ -659,6 +700,16 @@ mod tests {
             (format!("schema = 1\nengine = \"ssh\"\ncolour = 1\n{host}"), "colour"),
             (format!("schema = 1\nengine = \"ssh\"\npartition = \"p\"\n{host}"), "partition"),
             (format!("schema = 1\nengine = \"ssh\"\nexec = [\"a\"]\n{host}"), "exec"),
+            (
+                format!("schema = 1\nengine = \"ssh\"\ntime = \"1h\"\n{host}"),
+                "time belongs to engine = \"slurm\"",
+            ),
+            (client("").replace("schema = 1\n", "schema = 1\nqos = \"q\"\n"), "qos belongs to engine"),
+            (format!("schema = 1\nengine = \"slurm\"\naccount = \"-x\"\n{host}"), "account = \"-x\""),
+            (
+                format!("schema = 1\nengine = \"slurm\"\ntime = 60\n{host}"),
+                "time = 60: a time has a unit: write time = \"60s\"",
+            ),
             (format!("schema = 1\nengine = \"exec\"\n{host}"), "needs exec"),
             (format!("schema = 1\nengine = \"exec\"\nexec = [\"a\", \"b\"]\n{host}"), "{host}"),
             (format!("schema = 1\nengine = \"ssh\"\nlost_after = \"0s\"\n{host}"), "lost_after"),

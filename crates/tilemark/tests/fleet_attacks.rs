@@ -49,7 +49,7 @@ fn a_full_disk_of_a_host_and_a_killed_script_are_named_and_nothing_is_left() {
 #[test]
 #[ignore = "takes a quarter of an hour: `cargo xtask soak fleet` runs it"]
 fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
-    let attacks = "submitter script command_there sshd ssh command_here stepd srun collect link disk_before disk_meanwhile two queue";
+    let attacks = "submitter script command_there sshd ssh command_here stepd srun collect link disk_before disk_meanwhile two queue limit";
     let Some(lines) = attacked(attacks, 0) else { return };
     all_withstood(
         &lines,
@@ -72,6 +72,7 @@ fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
             "two-at-once-ssh.toml",
             "two-at-once-slurm-ssh.toml",
             "job-that-never-starts",
+            "limit-of-time",
         ],
     );
 }

@@ -307,6 +307,22 @@ attack_queue() { # a job that never starts
     scontrol update nodename=n3 state=resume
     report job-that-never-starts "$said; after cancel: $(because_of run.json n3)"
 }
+attack_limit() { # a job that Slurm asks to end one minute before its limit of time
+    sed 's/^partition.*/&\ntime = "2m"/' slurm.toml >limit.toml
+    start limit.toml --on native --offline --tiles 1 --set measure.repeats=9 --set measure.warmup=1s --set measure.length=20s
+    fleet=$(newest)
+    wait $run
+    measured_is run.json 3
+    for name in n1 n2 n3; do
+        case $(end_of run.json $name) in
+        not-trusted | cannot-tell) ;;
+        *) fail "$name ended as $(end_of run.json $name): $(because_of run.json $name)" ;;
+        esac
+        jobs_are "$fleet" $name 1
+        gone_within_15s $name
+    done
+    report limit-of-time "n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
+}
 attack_deaths() { # hosts without power at moments spread over their work
     done_=0 whole=0 lost=0
     while [ $done_ -lt "${ROUNDS:-3}" ]; do

@@ -11,8 +11,8 @@ pub(crate) struct Played {
     pub(crate) folder: FleetFolder,
 }
 
-/// What `tilemark` does on a host: it brings an archive of its own where one is ready, waits as long as `wait` exists, and cannot measure.
-const PROGRAM: &str = "#!/bin/sh\ncase $1 in\n--version) echo tilemark 1 ;;\nrun)\n  \
+/// What `tilemark` does on a host: it would measure for 90 s, and it brings an archive of its own where one is ready, waits as long as `wait` exists, and cannot measure.
+const PROGRAM: &str = "#!/bin/sh\ncase $1 in\n--version) echo tilemark 1 ;;\nplan) echo '{\"expected\": {\"time\": \"90s\"}}' ;;\nrun)\n  \
     [ ! -e \"$TILEMARK_HOME/archive\" ] || cp \"$TILEMARK_HOME/archive\" ../attempt-0.tar.gz\n  \
     while [ -e \"$TILEMARK_HOME/../../wait\" ]; do sleep 0.1; done\n  \
     echo 'error: no room'\n  exit 3 ;;\nesac\n";
@@ -22,9 +22,6 @@ impl Played {
     pub(crate) fn new(hosts: &[&str], at_once: Option<usize>, carrier: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().display().to_string();
-        let program = home.path().join("program");
-        fs::write(&program, PROGRAM).unwrap();
-        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
         // Nobody who plays a host becomes root of this machine.
         let sudo = home.path().join("bin/sudo");
         fs::create_dir(home.path().join("bin")).unwrap();
@@ -39,6 +36,9 @@ impl Played {
 
     /// With another engine.
     pub(crate) fn with(home: TempDir, engine: Engine, hosts: &[&str], at_once: Option<usize>) -> Self {
+        let program = home.path().join("program");
+        fs::write(&program, PROGRAM).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
         let host = |name: &&str| Host {
             name: (*name).to_owned(),
             address: (*name).to_owned(),
@@ -47,7 +47,7 @@ impl Played {
         };
         let site = Site {
             engine,
-            program: home.path().join("program").display().to_string(),
+            program: program.display().to_string(),
             lost_after_s: 1,
             hosts: hosts.iter().map(host).collect(),
             clients: Vec::new(),

@@ -52,7 +52,8 @@ pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
         ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
             let minutes = (lifetime + JOB_LASTS_LONGER).as_secs() / 60;
-            srun_words(&client.name, partition.as_deref(), "tilemark-client", minutes, NodePart::Whole)
+            let flags = partition.iter().map(|partition| format!("--partition={partition}")).collect();
+            srun_words(&client.name, flags, "tilemark-client", minutes, NodePart::Whole)
         }
         ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
     }
