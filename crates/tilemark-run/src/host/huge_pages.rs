@@ -2,7 +2,7 @@
 
 use crate::host::plan::{Planned, Refusal, State};
 use std::{fs, path::Path};
-use tilemark_host::setting::known::Root;
+use tilemark_host::{setting::known::Root, telemetry::parse::parse_meminfo};
 use tilemark_units::Bytes;
 
 /// Refuses all further huge pages where they are more than the memory that is available.
@@ -55,8 +55,6 @@ fn page_size(path: &Path) -> Option<u64> {
 
 /// The memory that the kernel could give to programs (`MemAvailable`).
 fn available(root: &Root) -> Option<Bytes> {
-    let text = fs::read_to_string(root.path("/proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes::new(kib.checked_mul(1024)?))
+    let memory = parse_meminfo(&fs::read(root.path("/proc/meminfo")).ok()?)?;
+    Some(Bytes::new(memory.available_bytes))
 }

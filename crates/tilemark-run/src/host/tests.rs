@@ -225,7 +225,7 @@ fn huge_pages_that_no_memory_is_available_for_are_refused_by_the_plan() {
     host.write(&counts[0], "100\n");
     host.write(&counts[1], "4\n");
     // 200 pages of 2 MiB.
-    host.write("/proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable: 409600 kB\n");
+    host.write("/proc/meminfo", "MemAvailable: 409600 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
     let swappiness = ("vm.swappiness", "10");
     assert!(host.plan(&[("hugepages.2MiB", "300"), swappiness]).is_applicable());
     let too_many = [("hugepages.2MiB", "301"), swappiness];
