@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 use tilemark_site::{
-    Client, ClientCarrier,
+    Client, ClientCarrier, Slurm,
     carrier::{NodePart, exec_words, srun_words, ssh_words},
     partition::longest_job,
 };
@@ -52,8 +52,8 @@ pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
         ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
             let minutes = (lifetime + JOB_LASTS_LONGER).as_secs() / 60;
-            let flags = partition.iter().map(|partition| format!("--partition={partition}")).collect();
-            srun_words(&client.name, flags, "tilemark-client", minutes, NodePart::Whole)
+            let slurm = Slurm { partition: partition.clone(), ..Slurm::default() };
+            srun_words(&client.name, slurm.flags(), "tilemark-client", minutes, NodePart::Whole)
         }
         ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
     }
