@@ -37,9 +37,25 @@ const SERVER_WITHIN: Duration = Duration::from_secs(120);
 /// The slowest load that is waited for: a tenth of what two processors and a common disk do.
 const LOAD_BYTES_PER_S: u64 = 3_000_000;
 
+/// Who has just left the store may still have it: a process that is being started holds copies of all open files for a moment.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+
 /// The file of the cache that is the disk store.
 pub(crate) fn store_file(cache: &Path) -> PathBuf {
     cache.join("disks.xfs")
+}
+
+/// Mounts the disk store, and waits a little where somebody has it.
+fn open_when_free(cache: &Path, folder: &Path, capacity_bytes: u64) -> Result<DiskStore, ImageError> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        match DiskStore::open(&store_file(cache), folder, capacity_bytes) {
+            Err(ImageError::StoreBusy { .. }) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Removes from the cache's disk store what runs left there that were killed, and names it. Nothing where somebody has the
@@ -98,7 +114,7 @@ impl DatabaseDisks {
     /// Mounts the cache's disk store on `folder`.
     pub(crate) fn open(cache: &Path, folder: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(cache).map_err(state_failed)?;
-        let store = DiskStore::open(&store_file(cache), folder, STORE_BYTES)?;
+        let store = open_when_free(cache, folder, STORE_BYTES)?;
         remove_left_in(&store)?;
         Ok(Self { store, folder: folder.to_owned() })
     }
@@ -368,7 +384,7 @@ mod tests {
             thread::scope(|scope| scope.spawn(thread).join().unwrap());
         };
         in_own_mounts(&|| {
-            let store = DiskStore::open(&store_file(&cache), &folder, SMALL).unwrap();
+            let store = open_when_free(&cache, &folder, SMALL).unwrap();
             for name in LEFT.iter().chain(&TEMPLATE_DISKS) {
                 File::create(folder.join(name)).unwrap();
             }
@@ -387,7 +403,7 @@ mod tests {
         assert_eq!(removed, LEFT);
         assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "once is enough");
         in_own_mounts(&|| {
-            let store = DiskStore::open(&store_file(&cache), &folder, SMALL).unwrap();
+            let store = open_when_free(&cache, &folder, SMALL).unwrap();
             assert_eq!(store.disks().unwrap(), TEMPLATE_DISKS);
         });
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();

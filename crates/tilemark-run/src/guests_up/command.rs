@@ -288,7 +288,7 @@ mod tests {
             };
             send(&mut writing, &answer).unwrap();
             if matches!(answer, GuestsReply::GoingDown) {
-                return std::fs::remove_dir_all(state.path()).unwrap();
+                return state.remove(state.under_way().ok().as_ref()).unwrap();
             }
         }
     }

@@ -343,7 +343,7 @@ impl StateFolder {
 
     /// Removes the folder, under another name first: nobody finds it without the file that names its keeper, and takes it for one
     /// that is left.
-    fn remove(&self, under_way: Option<&ActiveJob>) -> io::Result<()> {
+    pub(crate) fn remove(&self, under_way: Option<&ActiveJob>) -> io::Result<()> {
         let aside = self.aside(under_way.and_then(|under_way| under_way.keeper));
         let removed = fs::rename(&self.path, &aside).and_then(|()| {
             // What cannot be removed is left where it is looked for.
