@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 20] = [
+const ALL: [Trial; 22] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -77,15 +77,27 @@ const ALL: [Trial; 20] = [
     },
     Trial {
         name: "fleet",
-        about: "processes killed, cables and disks that fail under fleets of real hosts with ssh and Slurm",
-        minutes: 15,
+        about: "processes and hosts killed, cables and disks that fail, under fleets of real hosts and clients with ssh and Slurm",
+        minutes: 30,
         run: fleet,
     },
     Trial {
         name: "fleet-deaths",
-        about: "100 hosts of fleets without power, each at another moment: no whole repeat lost",
-        minutes: 20,
+        about: "100 hosts of fleets without power that had whole repeats, each at another moment: none lost",
+        minutes: 25,
         run: fleet_deaths,
+    },
+    Trial {
+        name: "fleet-verdict",
+        about: "real fleets: a planted slow host is named and confirmed, and of 20 alike fleets none names a host",
+        minutes: 35,
+        run: fleet_verdict,
+    },
+    Trial {
+        name: "fleet-clients",
+        about: "when three clients over ssh and Slurm begin, in 20 repeats",
+        minutes: 3,
+        run: fleet_clients,
     },
     Trial {
         name: "fleet-cost",
@@ -301,6 +313,24 @@ fn fleet_deaths(bench: &Bench) -> Result<Vec<String>> {
     let test = "hosts_that_die_at_any_moment_lose_no_whole_repeat";
     let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
     Ok(lines.iter().filter_map(|line| Some(line["read"].as_str()?.to_owned())).collect())
+}
+
+fn fleet_verdict(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_ROUNDS", bench.times(20).to_string()), own_program()?];
+    let test = "of_real_hosts_the_slow_one_is_named_and_of_alike_ones_none";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
+    Ok(lines.iter().filter_map(|line| Some(line["read"].as_str()?.to_owned())).collect())
+}
+
+fn fleet_clients(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_ROUNDS", bench.times(20).to_string()), own_program()?];
+    let test = "clients_over_ssh_and_slurm_begin_together";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
+    let of = |key: &str| lines.iter().filter_map(|line| line[key].as_f64()).collect();
+    Ok(vec![
+        median("from the first to the last beginning", "ms", of("apart_ms")),
+        median("clocks uncertain by", "ms", of("uncertain_ms")),
+    ])
 }
 
 fn fleet_cost(bench: &Bench) -> Result<Vec<String>> {

@@ -3,7 +3,6 @@
 //! An answer is whole when its end was read: a carrier may be cut, may end well without having sent all, and may not end at all when
 //! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
 
-use crate::slurm;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
@@ -14,6 +13,7 @@ use std::{
 use tilemark_site::{
     Engine, Host, Site, Slurm,
     carrier::{Carrier, CarrierEnd, NodePart, NotStarted, Streams, exec_words, srun_words, ssh_words},
+    left_job::end_left_job,
     partition::longest_job,
 };
 use tilemark_units::{Sha256Hash, printable_line};
@@ -299,7 +299,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     let over_srun = matches!(site.engine, Engine::Slurm(Slurm { over_ssh: false, .. }));
     if over_srun && question.verb != STATUS {
         // That of a command that was killed with its srun would keep the host from us.
-        slurm::end_left(&question_name(host, question));
+        end_left_job(&question_name(host, question));
     }
     let longest = longest_question(site);
     let within = longest.map_or(question.within, |longest| longest.min(question.within));
@@ -328,7 +328,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     carrier.reap(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
     if over_srun && read.is_err() {
         // An srun that was killed leaves its job, which keeps the host until its time is over.
-        slurm::end_left(&question_name(host, question));
+        end_left_job(&question_name(host, question));
     }
     let messages = messages.last(Duration::from_secs(1));
     match read {

@@ -229,7 +229,7 @@ impl Runner<'_> {
         let job = job(&fleet, &host.name);
         let submitted = match &self.site.engine {
             Engine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
-                .map_err(|why| HostEnd { end: End::NeverStarted, exit_code: None, because: why }),
+                .or_else(|why| self.taken_unheard(host, &fleet.id, why)),
             Engine::Ssh | Engine::Exec { .. } => self.start(host, &fleet.id, &job),
         };
         match submitted {
@@ -273,6 +273,24 @@ impl Runner<'_> {
         let answer = ask(&self.site, host, question)
             .map_err(|error| format!("{error}; {}", error.remedy(&self.site, host)))?;
         Ok((!attempts(&answer.lines).is_empty()).then(String::new))
+    }
+
+    /// The job that Slurm took although its answer came too late for `sbatch`. The end, where it took none.
+    fn taken_unheard(&self, host: &Host, fleet: &str, why: String) -> Result<String, HostEnd> {
+        let refused = |because| HostEnd { end: End::NeverStarted, exit_code: None, because };
+        if !why.contains("timed out") {
+            return Err(refused(why));
+        }
+        // What is known of the queue may be from before.
+        thread::sleep(slurm::FRESH);
+        match self.found(host, fleet) {
+            Ok(Some(id)) => Ok(id),
+            Ok(None) => Err(refused(why)),
+            Err(silent) => {
+                let remedy = "Slurm may have the job: `tilemark fleet run --resume` asks for it";
+                Err(no_answer(format!("{why}; {silent}; {remedy}")))
+            }
+        }
     }
 
     /// Starts a job that outlives the connection. Asking twice starts it once: the second job finds its attempt taken.

@@ -13,7 +13,7 @@ use tilemark_sys::passwords::PASSWORDS;
 use tilemark_units::printable_line;
 
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.
-const FRESH: Duration = Duration::from_secs(2);
+pub(crate) const FRESH: Duration = Duration::from_secs(2);
 
 /// So long before its limit of time a job is asked to end.
 pub(crate) const ENDED_BEFORE: Duration = Duration::from_secs(60);
@@ -151,17 +151,6 @@ pub(crate) fn end(fleet: &str, host: &str, signal: Option<&str>) -> Result<(), S
         command.arg("--batch").arg(format!("--signal={signal}"));
     }
     run(command, "").map(drop)
-}
-
-/// Ends a question over `srun` whose asker is gone. Where Slurm does not answer, the next question says so.
-pub(crate) fn end_left(name: &str) {
-    let mut left = Command::new("squeue");
-    left.args(["--noheader", "--format=%i"]).arg(format!("--name={name}"));
-    if run(left, "").is_ok_and(|printed| !printed.trim().is_empty()) {
-        let mut end = Command::new("scancel");
-        end.arg(format!("--name={name}"));
-        let _ = run(end, "");
-    }
 }
 
 /// Runs a command of Slurm; what it printed.

@@ -202,6 +202,25 @@ fn places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm() {
     assert_eq!(String::from_utf8(sh.output().unwrap().stdout).unwrap(), "none none 1\n");
 }
 
+#[test]
+fn a_job_that_slurm_took_though_its_answer_came_too_late_is_waited_for() {
+    let name = "a_job_that_slurm_took_though_its_answer_came_too_late_is_waited_for";
+    let sbatch = "cat >/dev/null; for word; do case $word in --job-name=*) name=${word#--job-name=} ;; esac; done\n\
+                  case $name in *-n1) echo \"$name|7|RUNNING|None\" >>\"$TILEMARK_TEST_SLURM/lines\" ;; esac\n\
+                  echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1";
+    let srun = "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh";
+    let Some(folder) = alone(name, &[("sbatch", sbatch), ("srun", srun), QUEUE]) else { return };
+    fs::write(folder.join("lines"), "").unwrap();
+    let engine = Engine::Slurm(Slurm::default());
+    let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1", "n2"], None);
+    played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
+    let hosts = played.folder.read().unwrap().hosts;
+    assert_eq!((hosts[0].step, hosts[0].job.as_deref()), (Step::Submitted, Some("7")), "{:?}", hosts[0].end);
+    let end = hosts[1].end.as_ref().unwrap();
+    assert_eq!((end.end, hosts[1].job.as_deref()), (End::NeverStarted, None));
+    assert!(end.because.contains("Socket timed out"), "{end:?}");
+}
+
 /// A host whose work was submitted to a Slurm that is played: the folder that is its home and has what the queue says, and the id. Nothing
 /// in the process that starts the test again for it.
 fn submitted_to_slurm(test: &str) -> Option<(PathBuf, Played, String)> {

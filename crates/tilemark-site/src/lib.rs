@@ -1,6 +1,7 @@
 //! The site file: which hosts there are and by which engine they are used. Scenarios name no machine.
 
 pub mod carrier;
+pub mod left_job;
 pub mod partition;
 
 use serde::{Deserialize, Serialize};

@@ -460,6 +460,12 @@ run=$!
 agents() { for n in n1 n2; do ssh $n true || echo unreachable; ssh $n 'ls /proc/*/cmdline | xargs -n1 cat 2>/dev/null | tr "\\0" " "' | grep -o "tilemark-client[^ ]* client [0-9]*"; done; }
 tries=0
 until [ "$(agents | grep -c client)" -ge 2 ]; do tries=$((tries + 1)); [ $tries -lt 300 ] || exit 95; sleep 0.2; done
+# An srun that is killed: its job does not keep the client.
+job=$(squeue --noheader --format=%i)
+for number in $(ps -e -o pid=,comm= | awk '$2 == "srun" { print $1 }'); do kill -9 "$number"; done
+until=$(($(date +%s) + 15))
+while [ -n "$(squeue --noheader --job="$job")" ] && [ $(date +%s) -lt $until ]; do sleep 0.2; done
+[ -z "$(squeue --noheader --job="$job")" ] || exit 96
 kill -9 $run
 until=$(($(date +%s) + 15))
 while [ "$(agents | wc -l)" != 0 ] && [ $(date +%s) -lt $until ]; do sleep 0.2; done

@@ -7,6 +7,7 @@ mod common;
 
 use common::{Said, fleet_lab};
 use serde_json::Value;
+use tilemark_record::summary::RepeatSummary;
 
 const SCRIPT: &str = include_str!("fleet_attacks.sh");
 
@@ -18,10 +19,15 @@ fn attacked(attacks: &str, rounds: usize) -> Option<Vec<Value>> {
     let said = Said::of(&lab.output().unwrap());
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);
     let lines: Vec<Value> = said.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    for line in &lines {
+    for line in lines.iter().filter(|line| line["summary"].is_null()) {
         println!("{line}");
     }
     Some(lines)
+}
+
+/// How many rounds the measurement is to have.
+fn rounds(own: usize) -> usize {
+    std::env::var("TILEMARK_TEST_ROUNDS").map_or(own, |rounds| rounds.parse().unwrap())
 }
 
 /// Fails where an attack has failed or is missing.
@@ -47,9 +53,11 @@ fn a_full_disk_of_a_host_and_a_killed_script_are_named_and_nothing_is_left() {
 
 /// The long form: `cargo xtask soak fleet`.
 #[test]
-#[ignore = "takes a quarter of an hour: `cargo xtask soak fleet` runs it"]
+#[ignore = "takes half an hour: `cargo xtask soak fleet` runs it"]
 fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
-    let attacks = "submitter script command_there sshd ssh command_here stepd srun collect link disk_before disk_meanwhile two queue limit";
+    // Clients last: for them the submitting host joins a bridge.
+    let attacks = "submitter script command_there sshd ssh command_here stepd srun requeue phases collect link \
+        disk_before disk_meanwhile two queue limit clients";
     let Some(lines) = attacked(attacks, 0) else { return };
     all_withstood(
         &lines,
@@ -64,6 +72,9 @@ fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
             "killed-stepd",
             "killed-srun",
             "killed-command-over-srun",
+            "requeued-by-slurm",
+            "killed-while-it-is-asked",
+            "killed-while-its-record-is-fetched",
             "collect-cut-and-killed",
             "link-cut-5s",
             "link-cut-until-lost",
@@ -73,6 +84,12 @@ fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
             "two-at-once-slurm-ssh.toml",
             "job-that-never-starts",
             "limit-of-time",
+            "client-agent-over-ssh",
+            "client-agent-over-srun",
+            "client-ssh",
+            "client-srun",
+            "client-stepd",
+            "client-cable",
         ],
     );
 }
@@ -81,9 +98,43 @@ fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
 #[test]
 #[ignore = "takes a quarter of an hour: `cargo xtask soak fleet-cost` runs it"]
 fn what_a_fleet_run_costs_a_host_beside_its_measurement() {
-    let rounds = std::env::var("TILEMARK_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
-    let Some(lines) = attacked("cost", rounds) else { return };
+    let Some(lines) = attacked("cost", rounds(1)) else { return };
     all_withstood(&lines, &["cost"]);
+}
+
+/// A measurement: `cargo xtask soak fleet-clients`. The lab's hosts have one kernel, so their true offset is 0: their readings of the
+/// clock are compared as they are, and each interval of an offset must hold 0.
+#[test]
+#[ignore = "a measurement: `cargo xtask soak fleet-clients` runs it"]
+fn clients_over_ssh_and_slurm_begin_together() {
+    let Some(lines) = attacked("begin", rounds(3)) else { return };
+    all_withstood(&lines, &["begin"]);
+    let repeats = lines.iter().filter(|line| !line["summary"].is_null());
+    let repeats: Vec<RepeatSummary> =
+        repeats.map(|line| serde_json::from_value(line["summary"].clone()).unwrap()).collect();
+    assert!(!repeats.is_empty());
+    for repeat in &repeats {
+        assert_eq!(repeat.clients.len(), 3, "{:?}", repeat.incidents);
+        let began: Vec<u64> = repeat.clients.iter().map(|client| client.actual_begin_ns.unwrap()).collect();
+        let apart = (began.iter().max().unwrap() - began.iter().min().unwrap()) as f64 / 1e6;
+        let uncertain =
+            repeat.clients.iter().map(|client| client.uncertainty_ms.unwrap()).fold(0.0, f64::max);
+        for client in &repeat.clients {
+            let clock = client.clock_before;
+            assert!(clock.least_ns <= 0 && 0 <= clock.most_ns, "{client:?}");
+        }
+        println!("{}", serde_json::json!({"apart_ms": apart, "uncertain_ms": uncertain}));
+    }
+}
+
+/// The long form: `cargo xtask soak fleet-verdict`. No host that is like the others is named, and the one that is slow is.
+#[test]
+#[ignore = "takes half an hour: `cargo xtask soak fleet-verdict` runs it"]
+fn of_real_hosts_the_slow_one_is_named_and_of_alike_ones_none() {
+    let Some(lines) = attacked("slow alike", rounds(1)) else { return };
+    all_withstood(&lines, &["slow-host", "alike"]);
+    let alike = lines.iter().find(|line| line["fleets"].is_u64()).unwrap();
+    assert_eq!(alike["named"], 0, "{alike}");
 }
 
 /// The long form: `cargo xtask soak fleet-deaths`.

@@ -1,5 +1,6 @@
 # Attacks on fleet runs of real hosts, in the lab (`cargo xtask fleet-lab`): runs on the submitting host, in a folder with the site files.
-# ATTACKS: which, with spaces; ROUNDS: how many hosts die in `deaths`. Each prints one line of JSON: its name, and why it failed or what a
+# ATTACKS: which, with spaces; ROUNDS: how many hosts die in `deaths` with something to lose, how many repeats `begin` has, and how many
+# fleets `alike`. Each prints one line of JSON: its name, and why it failed or what a
 # person reads. Processes are ended by their numbers, and only in namespaces of the lab.
 short="--on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=2s"
 long="--on native --offline --tiles 1 --set measure.repeats=6 --set measure.warmup=1s --set measure.length=1s"
@@ -37,11 +38,10 @@ measured_is() { # document, how many, as many as that may be too
 }
 # Waits until a command succeeds.
 until_so() { # seconds, command…
-    tries=$(($1 * 10))
+    until=$(($(date +%s) + $1))
     shift
     until "$@" >/dev/null 2>&1; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || return 1
+        [ "$(date +%s)" -lt $until ] || return 1
         sleep 0.1
     done
 }
@@ -323,15 +323,212 @@ attack_limit() { # a job that Slurm asks to end one minute before its limit of t
     done
     report limit-of-time "n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
 }
-attack_deaths() { # hosts without power at moments spread over their work
-    done_=0 whole=0 lost=0
-    while [ $done_ -lt "${ROUNDS:-3}" ]; do
+has_whole_repeat() { # host
+    ssh "$1" "ls $home/fleet-jobs/$(newest)/$1/attempt-0/record/points/*/repeat-*/summary.json"
+}
+attack_requeue() { # a host of Slurm's without power while it measures: its job begins again when it is back
+    start slurm-ssh.toml $long
+    fleet=$(newest)
+    until_so 30 has_whole_repeat n2 || fail "n2 has no whole repeat: $(tail -n 3 notes)"
+    power off n2
+    wait $run
+    measured_is run.json 2
+    [ "$(end_of run.json n2)" = lost ] || fail "n2 ended as $(end_of run.json n2): $(because_of run.json n2)"
+    said="n2: $(because_of run.json n2)"
+    power on n2
+    tilemark fleet run --resume --json >run.json 2>notes
+    measured_is run.json 3
+    for name in n1 n2 n3; do jobs_are "$fleet" $name 1; done
+    attempts_are "$fleet" n1 1
+    attempts_are "$fleet" n2 2
+    for attempt in 0 1; do
+        there=$(ssh n2 "cd $home/fleet-jobs/$fleet/n2/attempt-$attempt/record && find points -name summary.json -exec sha256sum {} + | sort")
+        here=$(cd $home/fleets/"$fleet"/hosts/n2/attempt-$attempt/record && find points -name summary.json -exec sha256sum {} + | sort)
+        [ -n "$here" ] && [ "$there" = "$here" ] || fail "whole repeats of attempt $attempt of n2 are not here"
+    done
+    gone_within_15s n2
+    all_jobs_over || fail "left in the queue: $(squeue --noheader)"
+    report requeued-by-slurm "$said; then $(number_of run.json measured) of 3, n2 by its second attempt"
+}
+attack_phases() { # a host without power while it is asked, while it is given the work, and while its record is fetched
+    for after in 0.1 0.3 0.5 0.7 0.9 1.2; do
+        known=$(ls $home/fleets 2>/dev/null | wc -l)
+        tilemark fleet run web --site ssh.toml $short --json >run.json 2>notes </dev/null &
+        run=$!
+        sleep $after
+        power off n1
+        wait $run
+        power on n1
+        more_than "$known" || fail "no fleet run was begun: $(tail -n 3 notes)"
+        measured_is run.json 2
+        was=$(end_of run.json n1)
+        tilemark fleet run --resume --json >run.json 2>notes
+        measured_is run.json 2 3
+        case $(end_of run.json n1) in
+        trusted | not-trusted | cannot-tell | lost | no-answer | never-started | unfit) ;;
+        *) fail "n1 ended as $(end_of run.json n1): $(because_of run.json n1)" ;;
+        esac
+        found=$(ssh n1 "ls -d $home/fleet-jobs/$(newest)/n1/attempt-? 2>/dev/null | wc -l")
+        [ "$found" -le 1 ] || fail "n1 has $found attempts"
+        gone_within_15s n1
+        said="$said${said:+; }$after s: $was, then $(end_of run.json n1)"
+    done
+    report killed-while-it-is-asked "$said"
+    said=
+    tilemark fleet run web --site ssh.toml $short --detach --json >run.json 2>notes
+    fleet=$(newest)
+    for name in n1 n2 n3; do until_so 60 ssh $name "ls $home/fleet-jobs/$fleet/$name/attempt-0/exit" || fail "$name does not end"; done
+    for after in 0.05 0.1 0.15 0.2 0.3 0.4; do
+        rm -rf $home/fleets/"$fleet"/hosts/n1
+        tilemark fleet collect --json >run.json 2>notes &
+        run=$!
+        sleep $after
+        power off n1
+        wait $run
+        measured_is run.json 2 3
+        power on n1
+    done
+    tilemark fleet collect --json >run.json 2>notes
+    measured_is run.json 3
+    there=$(ssh n1 "cd $home/fleet-jobs/$fleet/n1/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum")
+    here=$(cd $home/fleets/"$fleet"/hosts/n1/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum)
+    [ "$there" = "$here" ] || fail "the record of n1 is not the one on the host"
+    report killed-while-its-record-is-fetched "6 times, then the same hashes"
+}
+
+# Client machines: this host is measured, and its guests are on a bridge of its own.
+with_clients="--set load.web.from=clients --on native --offline --not-alone --tiles 3 --set measure.warmup=1s"
+bridge_here() {
+    [ ! -e clients.toml ] || return 0
+    ip link add br0 type bridge
+    ip addr flush dev eth0
+    ip link set eth0 master br0
+    ip addr add 10.99.0.10/24 dev br0
+    ip link set br0 up
+    printf 'schema = 1\n[[client]]\nname = "n1"\n[[client]]\nname = "n2"\ncarrier = "srun"\npartition = "hosts"\n[[client]]\nname = "n3"\n[network]\nbridge = "br0"\naddresses = "10.99.0.64-10.99.0.127"\n' >clients.toml
+    until_so 30 ssh n1 true || fail "n1 is not reached over the bridge"
+}
+agents_of() { # host
+    ssh "$1" "ps -e -o pid=,args=" | awk '/tilemark-client[^ ]* client [0-9]/ && !/awk/ { print $1 }'
+}
+has_agent() { [ -n "$(agents_of "$1")" ]; }
+is_gone() { # host, numbers of agents
+    for number in $2; do ! agents_of "$1" | grep -qx "$number" || return 1; done
+}
+attack_clients() { # what carries the agent of a client, the agent itself, and a cable
+    bridge_here
+    for what in ${CLIENTS:-agent-over-ssh agent-over-srun ssh srun stepd cable}; do
+        case $what in *srun | stepd) name=n2 ;; *) name=n1 ;; esac
+        rm -rf /root/record
+        tilemark run web --site clients.toml $with_clients --set measure.repeats=1 --set measure.length=14s --output /root/record >out 2>notes </dev/null &
+        run=$!
+        for each in n1 n2 n3; do until_so 60 has_agent $each || fail "$each has no agent: $(tail -n 3 notes)"; done
+        sleep 5
+        agents=$(agents_of $name)
+        case $what in
+        agent-*) ssh $name "kill -9 $agents" ;;
+        ssh) for number in $(ps -e -o pid=,args= | awk '$2 ~ /ssh$/ && / n1( |$)/ { print $1 }'); do kill -9 "$number"; done ;;
+        srun) for number in $(ps -e -o pid=,comm= | awk '$2 == "srun" { print $1 }'); do kill -9 "$number"; done ;;
+        stepd) kill_there n2 slurmstepd ;;
+        cable)
+            power unplug n1
+            # It hears nothing for so long that it ends itself.
+            sleep 11
+            power plug n1
+            ;;
+        esac
+        until_so 15 is_gone $name "$agents" || fail "an agent of $name lives on after 15 s: $(ssh $name "ps -e -o pid=,args=")"
+        wait $run
+        code=$?
+        case $code in 0 | 5) ;; *) fail "exit code $code: $(tail -n 5 notes)" ;; esac
+        words=$(grep -ho "client $name was lost: [^\"]*" /root/record/points/*/repeat-*/summary.json | head -n 1)
+        [ -n "$words" ] || fail "no repeat says that $name was lost: $(tail -n 3 notes)"
+        for each in n1 n2 n3; do
+            until_so 15 no_client_of $each || fail "left on $each: $(ssh $each "ls -d /tmp/tilemark-client.*; ps -e -o pid=,args=")"
+        done
+        if [ $what = stepd ]; then
+            # As in attack_stepd.
+            power off n2
+            power on n2
+        fi
+        until_so 60 all_jobs_over || fail "left in the queue: $(squeue --noheader)"
+        until_so 60 all_idle || fail "Slurm does not show three idle hosts: $(sinfo --noheader)"
+        report "client-$what" "$words"
+    done
+}
+no_client_of() { # host
+    ! has_agent "$1" && [ -z "$(ssh "$1" 'ls -d /tmp/tilemark-client.* 2>/dev/null')" ]
+}
+attack_begin() { # when clients over ssh and srun begin
+    bridge_here
+    rm -rf /root/record
+    tilemark run web --site clients.toml $with_clients --set "measure.repeats=${ROUNDS:-3}" --set measure.length=2s --output /root/record >out 2>notes
+    for summary in /root/record/points/*/repeat-*/summary.json; do
+        printf '{"summary":%s}\n' "$(tr -d '\n' <"$summary")"
+    done
+    report begin "$(ls -d /root/record/points/*/repeat-* | wc -l) repeats"
+}
+
+# Hosts of the lab share processors: one measures at a time.
+fair="--on native --offline --tiles 1 --at-once 1 --set load.web.rate=2500/s --set measure.repeats=5 --set measure.warmup=1s --set measure.length=2s"
+sentence_of() { # document
+    sed -n 's/^  "sentence": "\(.*\)",*$/\1/p' "$1"
+}
+attack_slow() { # one host whose server stands still half of the time
+    ssh n2 "cat >/root/slow.pl" <<'T'
+use strict;
+my ($looked, @servers) = 0;
+sub is_server {
+    open(my $file, "<", "/proc/$_[0]/comm") or return 0;
+    return (<$file> // "") eq "nginx\n";
+}
+while (1) {
+    if (time != $looked) {
+        $looked = time;
+        @servers = grep { is_server($_) } map { m{([0-9]+)$} } glob "/proc/[0-9]*";
+    }
+    kill "STOP", @servers;
+    select undef, undef, undef, 0.001;
+    kill "CONT", @servers;
+    select undef, undef, undef, 0.001;
+}
+T
+    ssh n2 "setsid perl /root/slow.pl </dev/null >/dev/null 2>&1 &"
+    tilemark fleet run web --site ssh.toml $fair --json >run.json 2>notes
+    said=$(sentence_of run.json)
+    case $said in *"n2 differs"*) ;; *) fail "n2 is not named: $said" ;; esac
+    case $said in *"n1 differs"* | *"n3 differs"* | *" and n"*" differ"*) fail "another one is named: $said" ;; esac
+    tilemark fleet confirm --json >run.json 2>notes
+    tilemark fleet report --json >run.json 2>>notes
+    confirmed=$(sentence_of run.json)
+    case $confirmed in *"n2 differs"*) ;; *) fail "n2 is not named any more: $confirmed" ;; esac
+    case $confirmed in *"n1 differs"* | *"n3 differs"* | *suspect*) fail "after fleet confirm: $confirmed" ;; esac
+    ssh n2 'kill $(ps -e -o pid=,args= | awk "/perl .root.slow.pl/ && !/awk/ { print \$1 }")'
+    report slow-host "$said; confirmed: $confirmed"
+}
+attack_alike() { # fleets of equal hosts
+    fleets=0 named=0
+    while [ $fleets -lt "${ROUNDS:-1}" ]; do
+        tilemark fleet run web --site ssh.toml $fair --json >run.json 2>notes
+        fleets=$((fleets + 1))
+        measured_is run.json 3
+        said=$(sentence_of run.json)
+        case $said in *" differ"*) named=$((named + 1)) ;; esac
+        echo "$fleets fleets, $named of them name a host: $said" >&2
+        tilemark fleet clean >/dev/null 2>notes || fail "clean: $(tail -n 3 notes)"
+    done
+    printf '{"fleets":%d,"named":%d}\n' $fleets $named
+    report alike "$fleets fleets of equal hosts, $named of them name a host"
+}
+attack_deaths() { # hosts without power at moments spread over their work, until so many had whole repeats
+    done_=0 had=0 whole=0 lost=0
+    while [ $had -lt "${ROUNDS:-3}" ]; do
         tilemark fleet run web --site ssh.toml $long --detach --json >run.json 2>notes
         fleet=$(newest)
         # Each at a moment of its own, up to the end of its work.
         for name in n1 n2 n3; do
             done_=$((done_ + 1))
-            sleep "$(awk -v n=$done_ 'BEGIN { x = n * 0.61803398875; printf "%.2f\n", (x - int(x)) * 4 }')"
+            sleep "$(awk -v n=$done_ 'BEGIN { x = n * 0.61803398875; printf "%.2f\n", (x - int(x)) * 6 }')"
             power off $name
         done
         for name in n1 n2 n3; do power on $name; done
@@ -346,6 +543,7 @@ attack_deaths() { # hosts without power at moments spread over their work
             # What the run had reported as measured is there.
             [ "${said:-0}" -le "$count" ] || fail "$name had reported $said repeats, and $count are here"
             whole=$((whole + count))
+            [ "$count" = 0 ] || had=$((had + 1))
             case $(end_of run.json $name) in
             lost) lost=$((lost + 1)) ;;
             unfit | trusted | not-trusted | cannot-tell) ;;
@@ -356,11 +554,11 @@ attack_deaths() { # hosts without power at moments spread over their work
         done
         tilemark fleet clean >/dev/null 2>notes || fail "clean: $(tail -n 3 notes)"
         # A person sees how far it is.
-        echo "$done_ deaths, $whole whole repeats, $lost lost attempts" >&2
+        echo "$done_ deaths, $had with whole repeats, $whole of those, $lost lost attempts" >&2
         [ -z "$failed" ] || break
     done
-    printf '{"deaths":%d,"whole_repeats":%d,"lost_attempts":%d}\n' $done_ $whole $lost
-    report deaths "$done_ deaths, $lost of attempts under way: $whole whole repeats, all of them collected"
+    printf '{"deaths":%d,"with_whole_repeats":%d,"whole_repeats":%d,"lost_attempts":%d}\n' $done_ $had $whole $lost
+    report deaths "$done_ deaths, $had of them with whole repeats, $lost of attempts under way: $whole whole repeats, all of them collected"
 }
 
 # Of processes that are the engine's on a host: its script, the question that waits, and the ssh session. With their ended children.

@@ -45,15 +45,15 @@ fn lifetime_within(wanted: Duration, longest: Option<Duration>) -> Duration {
     longest.map_or(wanted, |longest| wanted.min(longest.saturating_sub(JOB_LASTS_LONGER).max(LIFETIME_MIN)))
 }
 
-/// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
-pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
+/// The words of a client's carrier. A job of Slurm's has this name, and lasts at most a little longer than the agent.
+pub(super) fn words(client: &Client, lifetime: Duration, job: &str) -> Vec<String> {
     let user = client.user.as_deref();
     match &client.carrier {
         ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
             let minutes = (lifetime + JOB_LASTS_LONGER).as_secs() / 60;
             let slurm = Slurm { partition: partition.clone(), ..Slurm::default() };
-            srun_words(&client.name, slurm.flags(), "tilemark-client", minutes, NodePart::Whole)
+            srun_words(&client.name, slurm.flags(), job, minutes, NodePart::Whole)
         }
         ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
     }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn each_carrier_gives_a_shell() {
-        let words = |carrier| words(&client(carrier), Duration::from_secs(600)).join(" ");
+        let words = |carrier| words(&client(carrier), Duration::from_secs(600), "j").join(" ");
         assert!(words(ClientCarrier::Ssh).ends_with("-l me -- 192.0.2.1 sh"));
         let srun = words(ClientCarrier::Srun { partition: Some("p".into()) });
         assert!(srun.contains("--time=12") && srun.contains("--nodelist=c1 --partition=p "), "{srun}");
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(lifetime_within(wanted, None), wanted);
         assert_eq!(lifetime_within(wanted, Some(minutes(600))), wanted);
         let lifetime = lifetime_within(wanted, Some(minutes(30)));
-        let srun = words(&client(ClientCarrier::Srun { partition: None }), lifetime).join(" ");
+        let srun = words(&client(ClientCarrier::Srun { partition: None }), lifetime, "j").join(" ");
         assert!(srun.contains(" --time=30 "), "{srun}");
         assert_eq!(lifetime_within(wanted, Some(minutes(1))), LIFETIME_MIN);
     }

@@ -17,11 +17,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, Reply, Request, Session, read_frame, write_frame};
+use tilemark_agent_protocol::{FrameError, LoadEvent, Reply, Request, Session, read_frame, write_frame};
 use tilemark_record::clients::ClockOffset;
 use tilemark_site::{
     Client, ClientCarrier,
     carrier::{Carrier, CarrierEnd, Messages, Streams},
+    left_job::end_left_job,
 };
 use tilemark_sys::{namespace::join_network, process::Ended};
 
@@ -41,6 +42,8 @@ const CLOCK_READINGS: u64 = 64;
 const ENDS_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 2 });
 /// So many replies wait for us. A client that sends more is not read from until they were taken.
 const REPLIES_WAITING_MAX: usize = 64;
+
+const STREAM_ENDED: &str = "its stream ended";
 
 /// The monotonic clock of this host, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -66,6 +69,8 @@ struct Shared {
     carrier: OnceLock<(Carrier, Messages)>,
     /// How long the agent may live.
     lifetime: OnceLock<Duration>,
+    /// The name of its job, where it is one of Slurm's.
+    job: OnceLock<String>,
     ended: Mutex<Option<String>>,
 }
 
@@ -107,7 +112,7 @@ impl Shared {
 
     fn why_ended(&self) -> String {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.clone().unwrap_or_else(|| "its stream ended".to_owned())
+        ended.clone().unwrap_or_else(|| STREAM_ENDED.to_owned())
     }
 }
 
@@ -152,12 +157,16 @@ impl ClientLine {
         let (replied, replies) = mpsc::sync_channel(REPLIES_WAITING_MAX);
         let (outgoing, to_send) = mpsc::channel();
         let (opened, is_open) = mpsc::channel();
-        let program = bring::words(client, brought.lifetime).swap_remove(0);
+        let program = bring::words(client, brought.lifetime, "").swap_remove(0);
         let (of, brought) = (client.clone(), Brought { temporary, ..brought.clone() });
         let carrying = Arc::clone(&shared);
         let work = move || {
             let carried = carry(&of, end, &brought, &carrying, to_send, &opened, &replied);
             let how = carrying.reap(&program);
+            // An srun that was killed leaves its job, which would keep the client from us too.
+            if let Some(job) = carrying.job.get() {
+                end_left_job(job);
+            }
             if let Err(why) = carried {
                 carrying.note_end(format!("{why}{how}"));
             }
@@ -432,14 +441,19 @@ fn carry(
     }
     // Slurm is asked from the host's network.
     let lifetime = *shared.lifetime.get_or_init(|| bring::lifetime_of(client, brought.lifetime));
-    let started = Carrier::start(&bring::words(client, lifetime), end, brought.temporary.as_deref());
-    let (carrier, Streams { mut stdin, stdout, messages }) = started.map_err(|error| error.to_string())?;
-    let _ = shared.carrier.set((carrier, messages));
-    let mut input = BufReader::new(Heard { output: stdout, shared: Arc::clone(shared) });
     let mut nonce = [0; 8];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
     let nonce = u64::from_ne_bytes(nonce);
+    let job = format!("tilemark-client-{nonce:016x}");
+    let words = bring::words(client, lifetime, &job);
+    if matches!(client.carrier, ClientCarrier::Srun { .. }) {
+        let _ = shared.job.set(job);
+    }
+    let started = Carrier::start(&words, end, brought.temporary.as_deref());
+    let (carrier, Streams { mut stdin, stdout, messages }) = started.map_err(|error| error.to_string())?;
+    let _ = shared.carrier.set((carrier, messages));
+    let mut input = BufReader::new(Heard { output: stdout, shared: Arc::clone(shared) });
     bring::bring(brought.agent, lifetime, &format!("{nonce:016x}"), &mut input, &mut stdin)?;
     let session =
         Session::open(Duplex { input, output: stdin }, nonce).map_err(|error| with_causes(&error))?;
@@ -471,6 +485,9 @@ fn carry(
                 if replied.send(Arrived { at_ns: monotonic_ns(), reply }).is_err() {
                     return Ok(());
                 }
+            }
+            Err(FrameError::Stream(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(STREAM_ENDED.to_owned());
             }
             Err(error) => return Err(with_causes(&error)),
         }
