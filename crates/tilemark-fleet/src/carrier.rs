@@ -153,10 +153,13 @@ impl CarrierError {
                 "give this user's key to {} (ssh-copy-id), or set `user` in the site file",
                 host.address
             ),
-            Self::NoSudo => format!(
-                "let this user on {} run sudo without a password, or set user = \"root\" in the site file",
-                host.name
-            ),
+            Self::NoSudo => {
+                let otherwise = match &site.engine {
+                    Engine::Slurm(_) => "give this command as root",
+                    Engine::Ssh | Engine::Exec { .. } => "set user = \"root\" in the site file",
+                };
+                format!("let this user on {} run sudo without a password, or {otherwise}", host.name)
+            }
             Self::Cut(_) | Self::TimedOut(_) | Self::Silent(_) => format!(
                 "see whether {} is up and idle enough to answer, then give the command again",
                 host.name
@@ -282,13 +285,14 @@ fn script(site: &Site, host: &Host, question: Question<'_>, nonce: &str) -> Stri
     ] {
         body += &format!("{name}={}\n", quoted(value));
     }
-    as_root(&(body + HOST_SCRIPT), "")
+    as_root(&(body + HOST_SCRIPT), "", "")
 }
 
-/// A script that runs another as root, or as the user where it cannot. `kept` are flags of sudo.
-pub(crate) fn as_root(body: &str, kept: &str) -> String {
+/// A script that runs another as root, or as the user where it cannot. `kept` are flags of sudo; `before` are words before its shell where
+/// it needs no sudo.
+pub(crate) fn as_root(body: &str, kept: &str, before: &str) -> String {
     format!(
-        "body={}\nif [ \"$(id -u)\" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n {kept} sh -c \"$body\" </dev/null; fi\nexec sh -c \"$body\" </dev/null\n",
+        "body={}\nif [ \"$(id -u)\" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n {kept} sh -c \"$body\" </dev/null; fi\nexec {before} sh -c \"$body\" </dev/null\n",
         quoted(body)
     )
 }
@@ -304,7 +308,11 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     let longest = longest_question(site);
     let within = longest.map_or(question.within, |longest| longest.min(question.within));
     let question = Question { within, ..question };
-    let end = if over_srun { CarrierEnd::InOrder } else { CarrierEnd::AtOnce };
+    let end = match &site.engine {
+        Engine::Exec { command } => CarrierEnd::of_command(command),
+        _ if over_srun => CarrierEnd::NewJobInOrder,
+        _ => CarrierEnd::AtOnce,
+    };
     let (carrier, streams) = Carrier::start(&words(site, host, question, longest), end, None)?;
     let Streams { mut stdin, mut stdout, messages } = streams;
     let script = script(site, host, question, &nonce);

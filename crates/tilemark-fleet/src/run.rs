@@ -30,6 +30,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const BETWEEN_TRIES: Duration = Duration::from_secs(2);
 /// So long a job is not reported as never started: its engine or host may not have shown it yet.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+/// What `sbatch` says where it does not know whether its job was taken (errors of Slurm's communication, slurm_errno.c).
+const UNHEARD: [&str; 2] = ["timed out", "Zero Bytes were transmitted"];
 
 /// How a fleet run is watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -151,6 +153,10 @@ impl Runner<'_> {
         if step != Step::Submitted
             && let Some(end) = self.submitted(host, step)?
         {
+            // It may have the work all the same.
+            if end.end == End::NoAnswer {
+                self.pass_turn_on(host)?;
+            }
             return self.over(host, Some(end));
         }
         if self.detach {
@@ -275,20 +281,22 @@ impl Runner<'_> {
         Ok((!attempts(&answer.lines).is_empty()).then(String::new))
     }
 
-    /// The job that Slurm took although its answer came too late for `sbatch`. The end, where it took none.
+    /// The job that Slurm took although `sbatch` had no answer in time. The end, where it took none.
     fn taken_unheard(&self, host: &Host, fleet: &str, why: String) -> Result<String, HostEnd> {
         let refused = |because| HostEnd { end: End::NeverStarted, exit_code: None, because };
-        if !why.contains("timed out") {
+        if !UNHEARD.iter().any(|words| why.contains(words)) {
             return Err(refused(why));
         }
-        // What is known of the queue may be from before.
-        thread::sleep(slurm::FRESH);
-        match self.found(host, fleet) {
-            Ok(Some(id)) => Ok(id),
-            Ok(None) => Err(refused(why)),
-            Err(silent) => {
-                let remedy = "Slurm may have the job: `tilemark fleet run --resume` asks for it";
-                Err(no_answer(format!("{why}; {silent}; {remedy}")))
+        let until = Instant::now() + SETTLES_WITHIN;
+        loop {
+            match self.found(host, fleet) {
+                Ok(Some(id)) => return Ok(id),
+                Ok(None) if Instant::now() < until => thread::sleep(BETWEEN_TRIES),
+                Ok(None) => return Err(refused(why)),
+                Err(silent) => {
+                    let remedy = "Slurm may have the job: `tilemark fleet run --resume` asks for it";
+                    return Err(no_answer(format!("{why}; {silent}; {remedy}")));
+                }
             }
         }
     }

@@ -8,12 +8,12 @@ use std::{
     sync::Mutex,
     time::{Duration, Instant},
 };
-use tilemark_site::{Engine, Site};
+use tilemark_site::{Engine, Site, left_job::squeue};
 use tilemark_sys::passwords::PASSWORDS;
 use tilemark_units::printable_line;
 
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.
-pub(crate) const FRESH: Duration = Duration::from_secs(2);
+const FRESH: Duration = Duration::from_secs(2);
 
 /// So long before its limit of time a job is asked to end.
 pub(crate) const ENDED_BEFORE: Duration = Duration::from_secs(60);
@@ -102,6 +102,9 @@ pub(crate) fn job_name(fleet: &str, host: &str) -> String {
     format!("tilemark-{fleet}-{host}")
 }
 
+/// Before a job's shell: where Slurm's keeper of the job is killed, the kernel asks the job to end, as a queue's Ctrl-C does.
+const ENDS_WITH_SLURM: &str = "env --default-signal=INT setpriv --pdeathsig INT";
+
 /// Submits a job; its number.
 ///
 /// # Errors
@@ -127,7 +130,7 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
     // sbatch brings the environment of the submitting machine along, whose places are none of the host.
     let script = format!(
         "#!/bin/sh\nunset TILEMARK_HOME TMPDIR\n{}",
-        as_root(job, "--preserve-env=SLURM_RESTART_COUNT")
+        as_root(job, "--preserve-env=SLURM_RESTART_COUNT", ENDS_WITH_SLURM)
     );
     let printed = run(command, &script)?;
     let id = printed.trim().split(';').next().unwrap_or_default();
@@ -200,13 +203,15 @@ impl Queue {
         {
             return Ok(jobs.get(name).cloned());
         }
-        let mut command = Command::new("squeue");
+        // What it answers is at least as new as this.
+        let asked = Instant::now();
+        let mut command = squeue();
         command
             .args(["--noheader", "--states=all", "--format=%j|%i|%T|%r"])
             .arg(format!("--name={}", self.names));
         let jobs = jobs(&run(command, "")?);
         let found = jobs.get(name).cloned();
-        *seen = Some((Instant::now(), jobs));
+        *seen = Some((asked, jobs));
         Ok(found)
     }
 }

@@ -195,6 +195,8 @@ fn places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm() {
     assert!(env::var("TILEMARK_BROKER_PASSWORD").is_ok() && !variables.contains("PASSWORD"), "{variables}");
     assert!(!variables.contains("SLURM_RESTART_COUNT"), "{variables}");
     let script = fs::read_to_string(folder.join("script")).unwrap();
+    // Where the keeper of the job is killed, its work ends.
+    assert!(script.trim_end().ends_with("setpriv --pdeathsig INT sh -c \"$body\" </dev/null"), "{script}");
     let (before, _) = script.split_once("body=").unwrap();
     let shown = format!("{before}echo \"${{TILEMARK_HOME-none}} ${{TMPDIR-none}} $SLURM_RESTART_COUNT\"");
     let mut sh = Command::new("sh");

@@ -353,13 +353,16 @@ fn huge_pages_that_a_run_reserves_itself_count() {
     planned(&text("\"hugepages.2MiB\" = 168", ""), &asked(1), &host);
     let said = refused(&text("\"hugepages.2MiB\" = 160", ""), &asked(1), &host);
     assert!(said.contains("need 128 huge pages of 2MiB, and 120 are free"), "{said}");
+    planned(&text("\"vm.nr_hugepages\" = 168", ""), &asked(1), &host);
+    let said = refused(&text("\"vm.nr_hugepages\" = 40000", ""), &asked(1), &host);
+    assert!(said.contains("huge pages that `host.setting` reserves need"), "{said}");
     let per_node = "[place]\nguests = \"per-node\"";
     planned(&text("\"hugepages.2MiB.node0\" = 148", per_node), &asked(1), &host);
     let said = refused(&text("\"hugepages.2MiB.node1\" = 148", per_node), &asked(1), &host);
     assert!(said.contains("of node 0, and 10 are free"), "{said}");
     // What a pool holds is no memory for others: two nodes of 32 GiB, and half of that in pages.
     let said = refused(&text("\"hugepages.2MiB\" = 40000", ""), &asked(1), &host);
-    assert!(said.contains("huge pages that `host.setting.hugepages` reserves need"), "{said}");
+    assert!(said.contains("huge pages that `host.setting` reserves need"), "{said}");
     let ordinary = |settings: &str| {
         let memory = guest(1) + "memory = \"20GiB\"\n";
         let map = "[place.map]\n\"*\" = \"node:0\"";

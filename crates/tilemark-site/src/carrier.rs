@@ -77,6 +77,11 @@ pub fn srun_words(
     words
 }
 
+/// Whether a word is the program `srun`.
+pub fn is_srun(word: &str) -> bool {
+    Path::new(word).file_name().is_some_and(|name| name == "srun")
+}
+
 /// The words of the user's own command, with `{host}`, `{address}` and `{user}` replaced.
 pub fn exec_words(command: &[String], host: &str, address: &str, user: Option<&str>) -> Vec<String> {
     let user = user.unwrap_or_default();
@@ -116,16 +121,22 @@ fn is_short(error: &(dyn Error + 'static)) -> bool {
 pub enum CarrierEnd {
     /// At once, with all that it started.
     AtOnce,
-    /// By SIGTERM first: it ends in order what it started elsewhere, as `srun` does its job. That is a job of its own, also where this
-    /// process is in one.
+    /// By SIGTERM first: it ends in order what it started elsewhere, as `srun` does its job.
     InOrder,
+    /// The same, and its job is a new one, also where this process is in a job.
+    NewJobInOrder,
 }
 
 impl CarrierEnd {
+    /// That of the user's own command. An `srun` that is killed leaves its job, and the job keeps its node.
+    pub fn of_command(words: &[String]) -> Self {
+        if words.iter().any(|word| is_srun(word)) { Self::InOrder } else { Self::AtOnce }
+    }
+
     const fn signal(self) -> Signal {
         match self {
             Self::AtOnce => Signal::KILL,
-            Self::InOrder => Signal::TERM,
+            Self::InOrder | Self::NewJobInOrder => Signal::TERM,
         }
     }
 }
@@ -195,7 +206,7 @@ impl Carrier {
     pub fn end(&self) {
         let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_reaped {
-            if self.end == CarrierEnd::InOrder && !self.ends_within(Duration::ZERO) {
+            if self.end != CarrierEnd::AtOnce && !self.ends_within(Duration::ZERO) {
                 self.signal_group(Signal::TERM);
                 self.ends_within(ENDS_IN_ORDER_WITHIN);
             }
@@ -285,7 +296,7 @@ fn environment(
         text
     };
     let is_kept = |name: &OsStr| {
-        let of_a_job = end == CarrierEnd::InOrder && OF_A_JOB.iter().any(|of_a_job| name == *of_a_job);
+        let of_a_job = end == CarrierEnd::NewJobInOrder && OF_A_JOB.iter().any(|of_a_job| name == *of_a_job);
         let is_secret = PASSWORDS.iter().any(|secret| name == *secret);
         !of_a_job && !is_secret && (temporary.is_none() || name != "TMPDIR")
     };
@@ -350,14 +361,24 @@ mod tests {
             let given = environment(ours, end, temporary.map(Path::new));
             given.into_iter().map(|variable| variable.into_string().unwrap()).collect::<Vec<String>>()
         };
-        assert_eq!(given(CarrierEnd::InOrder, Some("/t")), ["PATH=x", "TMPDIR=/t"]);
-        assert_eq!(given(CarrierEnd::AtOnce, None), ["PATH=x", "SLURM_JOB_ID=x", "TMPDIR=x"]);
+        assert_eq!(given(CarrierEnd::NewJobInOrder, Some("/t")), ["PATH=x", "TMPDIR=/t"]);
+        for end in [CarrierEnd::AtOnce, CarrierEnd::InOrder] {
+            assert_eq!(given(end, None), ["PATH=x", "SLURM_JOB_ID=x", "TMPDIR=x"], "{end:?}");
+        }
     }
 
     #[test]
     fn a_carrier_that_ends_in_order_gets_sigterm_and_the_others_none() {
         let folder = tempfile::tempdir().unwrap();
-        for (end, wanted) in [(CarrierEnd::InOrder, true), (CarrierEnd::AtOnce, false)] {
+        let of = |words: &str| {
+            CarrierEnd::of_command(&words.split(' ').map(str::to_owned).collect::<Vec<String>>())
+        };
+        assert_eq!(of("ssh n1 sh"), CarrierEnd::AtOnce);
+        for (end, wanted) in [
+            (CarrierEnd::NewJobInOrder, true),
+            (of("sudo -u me /usr/bin/srun --unbuffered sh"), true),
+            (CarrierEnd::AtOnce, false),
+        ] {
             let mark = folder.path().join(format!("{end:?}"));
             let script = format!(
                 "trap 'touch {}; exit 0' TERM; echo ready; while :; do sleep 0.05; done",

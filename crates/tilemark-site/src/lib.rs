@@ -4,6 +4,7 @@ pub mod carrier;
 pub mod left_job;
 pub mod partition;
 
+use carrier::is_srun;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -473,9 +474,9 @@ fn exec_of(given: &toml::Value) -> Result<ClientCarrier, String> {
 
 /// Without a flag `srun` holds what is sent back until a line ends, and what is sent here need not end one.
 fn unbuffered(key: &str, command: &[String]) -> Result<(), String> {
-    let is_srun =
-        command.first().and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "srun");
-    if is_srun && !command.iter().any(|word| word == "--unbuffered" || word == "-u") {
+    if command.first().is_some_and(|program| is_srun(program))
+        && !command.iter().any(|word| word == "--unbuffered" || word == "-u")
+    {
         return Err(format!(
             "{key} = {command:?}: `srun` without `--unbuffered` holds back what has no line's end, and would hang: add it"
         ));

@@ -1,6 +1,6 @@
 # Attacks on fleet runs of real hosts, in the lab (`cargo xtask fleet-lab`): runs on the submitting host, in a folder with the site files.
-# ATTACKS: which, with spaces; ROUNDS: how many hosts die in `deaths` with something to lose, how many repeats `begin` has, and how many
-# fleets `alike`. Each prints one line of JSON: its name, and why it failed or what a
+# ATTACKS: which, with spaces. ROUNDS: how many hosts with whole repeats die in `deaths`, how many repeats `begin` has, how many fleets
+# `alike` has, how many pairs `cost`. Each prints one line of JSON: its name, and why it failed or what a
 # person reads. Processes are ended by their numbers, and only in namespaces of the lab.
 short="--on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=2s"
 long="--on native --offline --tiles 1 --set measure.repeats=6 --set measure.warmup=1s --set measure.length=1s"
@@ -58,16 +58,12 @@ processes() { # host
     ssh "$1" "ps -e -o pid=,comm=,args=" | awk '
         $2 ~ /^(munged|slurmd|sshd|sleep|ps)$/ || $2 == "sh" && $0 !~ /fleet-jobs|attempt-/ { next } { print }'
 }
+has_nothing() { # host: it answers, and no process of a fleet run is left
+    left=$(ssh "$1" true && processes "$1" || echo "it does not answer")
+    [ -z "$left" ]
+}
 gone_within_15s() { # host
-    tries=15
-    while left=$(processes "$1") && [ -n "$left" ]; do
-        tries=$((tries - 1))
-        if [ $tries = 0 ]; then
-            fail "left on $1 after 15 s: $left"
-            return
-        fi
-        sleep 1
-    done
+    until_so 15 has_nothing "$1" || fail "left on $1 after 15 s: $left"
 }
 measures() { # host: its record has been begun
     ssh "$1" "ls $home/fleet-jobs/$(newest)/$1/attempt-0/record/plan.json"
@@ -165,15 +161,15 @@ attack_stepd() { # Slurm's keeper of the job, on the host
     start slurm.toml $long
     fleet=$(newest)
     kill_there n1 'slurmstepd'
+    gone_within_15s n1
     wait $run
     case $(end_of run.json n1) in
-    lost | no-answer | never-started | trusted | not-trusted | cannot-tell) ;;
+    lost | no-answer | not-trusted | cannot-tell) ;;
     *) fail "n1 ended as $(end_of run.json n1)" ;;
     esac
     said="n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
     jobs_are "$fleet" n1 1
     tilemark fleet cancel >cancelled 2>>notes || fail "cancel: $(cat cancelled)"
-    gone_within_15s n1
     [ -z "$(squeue --noheader --states=pending)" ] || fail "left in the queue: $(squeue --noheader)"
     # Slurm keeps the job as completing, because its keeper is gone, until the host boots.
     power off n1
@@ -351,6 +347,7 @@ attack_requeue() { # a host of Slurm's without power while it measures: its job 
     report requeued-by-slurm "$said; then $(number_of run.json measured) of 3, n2 by its second attempt"
 }
 attack_phases() { # a host without power while it is asked, while it is given the work, and while its record is fetched
+    said= unanswered=0
     for after in 0.1 0.3 0.5 0.7 0.9 1.2; do
         known=$(ls $home/fleets 2>/dev/null | wc -l)
         tilemark fleet run web --site ssh.toml $short --json >run.json 2>notes </dev/null &
@@ -362,22 +359,23 @@ attack_phases() { # a host without power while it is asked, while it is given th
         more_than "$known" || fail "no fleet run was begun: $(tail -n 3 notes)"
         measured_is run.json 2
         was=$(end_of run.json n1)
+        [ "$was" != no-answer ] || unanswered=$((unanswered + 1))
         tilemark fleet run --resume --json >run.json 2>notes
         measured_is run.json 2 3
         case $(end_of run.json n1) in
-        trusted | not-trusted | cannot-tell | lost | no-answer | never-started | unfit) ;;
+        trusted | not-trusted | cannot-tell | lost) ;;
         *) fail "n1 ended as $(end_of run.json n1): $(because_of run.json n1)" ;;
         esac
-        found=$(ssh n1 "ls -d $home/fleet-jobs/$(newest)/n1/attempt-? 2>/dev/null | wc -l")
-        [ "$found" -le 1 ] || fail "n1 has $found attempts"
+        attempts_are "$(newest)" n1 1
         gone_within_15s n1
         said="$said${said:+; }$after s: $was, then $(end_of run.json n1)"
     done
+    [ $unanswered -gt 0 ] || fail "n1 never was without power before it had answered"
     report killed-while-it-is-asked "$said"
-    said=
     tilemark fleet run web --site ssh.toml $short --detach --json >run.json 2>notes
     fleet=$(newest)
     for name in n1 n2 n3; do until_so 60 ssh $name "ls $home/fleet-jobs/$fleet/$name/attempt-0/exit" || fail "$name does not end"; done
+    cut=0
     for after in 0.05 0.1 0.15 0.2 0.3 0.4; do
         rm -rf $home/fleets/"$fleet"/hosts/n1
         tilemark fleet collect --json >run.json 2>notes &
@@ -386,14 +384,16 @@ attack_phases() { # a host without power while it is asked, while it is given th
         power off n1
         wait $run
         measured_is run.json 2 3
+        [ "$(number_of run.json measured)" = 3 ] || cut=$((cut + 1))
         power on n1
     done
+    [ $cut -gt 0 ] || fail "each record was home before n1 was without power"
     tilemark fleet collect --json >run.json 2>notes
     measured_is run.json 3
     there=$(ssh n1 "cd $home/fleet-jobs/$fleet/n1/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum")
     here=$(cd $home/fleets/"$fleet"/hosts/n1/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum)
     [ "$there" = "$here" ] || fail "the record of n1 is not the one on the host"
-    report killed-while-its-record-is-fetched "6 times, then the same hashes"
+    report killed-while-its-record-is-fetched "$cut times before it was here, then the same hashes"
 }
 
 # Client machines: this host is measured, and its guests are on a bridge of its own.
@@ -412,7 +412,8 @@ agents_of() { # host
     ssh "$1" "ps -e -o pid=,args=" | awk '/tilemark-client[^ ]* client [0-9]/ && !/awk/ { print $1 }'
 }
 has_agent() { [ -n "$(agents_of "$1")" ]; }
-is_gone() { # host, numbers of agents
+is_gone() { # host, numbers of agents: it answers, and has none of them
+    ssh "$1" true || return 1
     for number in $2; do ! agents_of "$1" | grep -qx "$number" || return 1; done
 }
 attack_clients() { # what carries the agent of a client, the agent itself, and a cable
@@ -424,7 +425,8 @@ attack_clients() { # what carries the agent of a client, the agent itself, and a
         run=$!
         for each in n1 n2 n3; do until_so 60 has_agent $each || fail "$each has no agent: $(tail -n 3 notes)"; done
         sleep 5
-        agents=$(agents_of $name)
+        agents=$(agents_of $name | tr '\n' ' ')
+        [ -n "$agents" ] || fail "$name has no agent any more: $(tail -n 3 notes)"
         case $what in
         agent-*) ssh $name "kill -9 $agents" ;;
         ssh) for number in $(ps -e -o pid=,args= | awk '$2 ~ /ssh$/ && / n1( |$)/ { print $1 }'); do kill -9 "$number"; done ;;
@@ -433,7 +435,7 @@ attack_clients() { # what carries the agent of a client, the agent itself, and a
         cable)
             power unplug n1
             # It hears nothing for so long that it ends itself.
-            sleep 11
+            sleep 13
             power plug n1
             ;;
         esac
@@ -457,7 +459,7 @@ attack_clients() { # what carries the agent of a client, the agent itself, and a
     done
 }
 no_client_of() { # host
-    ! has_agent "$1" && [ -z "$(ssh "$1" 'ls -d /tmp/tilemark-client.* 2>/dev/null')" ]
+    [ "$(ssh "$1" 'ls -d /tmp/tilemark-client.* 2>/dev/null; echo answered')" = answered ] && ! has_agent "$1"
 }
 attack_begin() { # when clients over ssh and srun begin
     bridge_here
@@ -474,7 +476,7 @@ fair="--on native --offline --tiles 1 --at-once 1 --set load.web.rate=2500/s --s
 sentence_of() { # document
     sed -n 's/^  "sentence": "\(.*\)",*$/\1/p' "$1"
 }
-attack_slow() { # one host whose server stands still half of the time
+attack_slow() { # one host whose server is stopped half of the time
     ssh n2 "cat >/root/slow.pl" <<'T'
 use strict;
 my ($looked, @servers) = 0;
@@ -506,23 +508,33 @@ T
     ssh n2 'kill $(ps -e -o pid=,args= | awk "/perl .root.slow.pl/ && !/awk/ { print \$1 }")'
     report slow-host "$said; confirmed: $confirmed"
 }
-attack_alike() { # fleets of equal hosts
-    fleets=0 named=0
+attack_alike() { # fleets of equal hosts: a suspect is measured again, and is named where it differs again
+    fleets=0 suspected=0 named=0
     while [ $fleets -lt "${ROUNDS:-1}" ]; do
         tilemark fleet run web --site ssh.toml $fair --json >run.json 2>notes
         fleets=$((fleets + 1))
         measured_is run.json 3
+        [ "$(number_of run.json trusted)" = 3 ] || fail "trusted $(number_of run.json trusted), not 3: nothing is compared"
         said=$(sentence_of run.json)
-        case $said in *" differ"*) named=$((named + 1)) ;; esac
-        echo "$fleets fleets, $named of them name a host: $said" >&2
+        case $said in
+        *" differ"*)
+            suspected=$((suspected + 1))
+            fleet=$(newest)
+            tilemark fleet confirm "$fleet" --json >run.json 2>notes
+            tilemark fleet report "$fleet" --json >run.json 2>>notes
+            said=$(sentence_of run.json)
+            case $said in *"Confirmed by"*) named=$((named + 1)) ;; esac
+            ;;
+        esac
+        echo "$fleets fleets, $suspected of them with a suspect, $named with one that is confirmed: $said" >&2
         tilemark fleet clean >/dev/null 2>notes || fail "clean: $(tail -n 3 notes)"
     done
-    printf '{"fleets":%d,"named":%d}\n' $fleets $named
-    report alike "$fleets fleets of equal hosts, $named of them name a host"
+    printf '{"fleets":%d,"suspected":%d,"named":%d}\n' $fleets $suspected $named
+    report alike "$fleets fleets of equal hosts: $suspected with a suspect, $named with one that is confirmed"
 }
 attack_deaths() { # hosts without power at moments spread over their work, until so many had whole repeats
     done_=0 had=0 whole=0 lost=0
-    while [ $had -lt "${ROUNDS:-3}" ]; do
+    while [ $had -lt "${ROUNDS:-3}" ] && [ $done_ -lt $((5 * ${ROUNDS:-3})) ]; do
         tilemark fleet run web --site ssh.toml $long --detach --json >run.json 2>notes
         fleet=$(newest)
         # Each at a moment of its own, up to the end of its work.
@@ -543,20 +555,24 @@ attack_deaths() { # hosts without power at moments spread over their work, until
             # What the run had reported as measured is there.
             [ "${said:-0}" -le "$count" ] || fail "$name had reported $said repeats, and $count are here"
             whole=$((whole + count))
-            [ "$count" = 0 ] || had=$((had + 1))
             case $(end_of run.json $name) in
-            lost) lost=$((lost + 1)) ;;
+            lost)
+                lost=$((lost + 1))
+                [ "$count" = 0 ] || had=$((had + 1))
+                ;;
             unfit | trusted | not-trusted | cannot-tell) ;;
             never-started) [ -z "$there" ] || fail "$name has repeats and ended as never-started" ;;
             *) fail "$name ended as $(end_of run.json $name): $(because_of run.json $name)" ;;
             esac
-            case "$(end_of run.json $name)$(because_of run.json $name)" in lost*"$count repeat"* | lost*"one repeat"* | lost*"no repeat"* | [!l]*) ;; *) fail "$name: $(because_of run.json $name)" ;; esac
+            case $count in 0) words="no repeat" ;; 1) words="one repeat" ;; *) words="$count repeat" ;; esac
+            case "$(end_of run.json $name)$(because_of run.json $name)" in lost*"$words"* | [!l]*) ;; *) fail "$name: $(because_of run.json $name)" ;; esac
         done
         tilemark fleet clean >/dev/null 2>notes || fail "clean: $(tail -n 3 notes)"
         # A person sees how far it is.
         echo "$done_ deaths, $had with whole repeats, $whole of those, $lost lost attempts" >&2
         [ -z "$failed" ] || break
     done
+    [ $had -ge "${ROUNDS:-3}" ] || fail "only $had of $done_ deaths had whole repeats"
     printf '{"deaths":%d,"with_whole_repeats":%d,"whole_repeats":%d,"lost_attempts":%d}\n' $done_ $had $whole $lost
     report deaths "$done_ deaths, $had of them with whole repeats, $lost of attempts under way: $whole whole repeats, all of them collected"
 }

@@ -245,13 +245,20 @@ fn values_of_a_network_device_that_are_no_files_are_restored_too() {
     let line = |(key, value): &(&str, &str)| {
         format!("[[setting]]\nkey = \"nic.tm0.{key}\"\nvalue = \"{value}\"\nsource = \"a test\"\n")
     };
-    let values = [("tso", "off"), ("gso", "off"), ("gro", "on"), ("tx_queue_len", "77"), ("rps_cpus", "0")];
+    let values = [
+        ("tso", "off"),
+        ("gso", "off"),
+        ("gro", "on"),
+        ("tx_queue_len", "77"),
+        ("rps_cpus", "0"),
+        ("xps_cpus", "0"),
+    ];
     let lines: String = values.iter().map(line).collect();
     let text = format!("schema = 1\nname = \"nic\"\nabout = \"A test.\"\n{lines}");
     let profile = home.file("nic.toml", &text).to_str().unwrap().to_owned();
     // What /sys shows of devices is of the namespace in which it was mounted.
     let script = format!(
-        "set -e; mount -t sysfs none /sys; ip link add tm0 type veth peer name tm1; cd {}
+        "set -e; mount -t sysfs none /sys; ip link add tm0 numtxqueues 2 type veth peer name tm1; cd {}
          {TILEMARK} host plan {profile} --json > before
          {TILEMARK} host apply {profile} --yes --json > applied
          {TILEMARK} host verify {profile}
@@ -265,7 +272,8 @@ fn values_of_a_network_device_that_are_no_files_are_restored_too() {
     let read = |name: &str| fs::read_to_string(home.path().join(name)).unwrap();
     assert_eq!(read("before"), read("after"));
     let applied: serde_json::Value = serde_json::from_str(&read("applied")).unwrap();
-    assert_eq!(applied["changed"].as_array().unwrap().len(), values.len(), "{applied}");
+    // Each of the two queues to send from has its own.
+    assert_eq!(applied["changed"].as_array().unwrap().len(), values.len() + 1, "{applied}");
     assert!(said.out.contains("nic.tm0.tso: it was on, Tilemark set off, and it is on again"), "{said:?}");
 }
 

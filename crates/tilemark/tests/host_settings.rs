@@ -352,3 +352,74 @@ fn a_setting_that_harms_is_named_among_some_that_do_nothing() {
         "named in {named} of {rounds}, others in {others}"
     );
 }
+
+/// Work that is faster with another value of the setting that is played: what its process reads is the host's.
+fn work_that_reads(setting: &str) -> String {
+    format!(
+        r#"
+schema = 1
+name = "work"
+about = "Work whose speed hangs on a setting of the host."
+headline = "work"
+[[guest]]
+name = "guest"
+role = "idle"
+[[load]]
+name = "work"
+guest = "guest"
+[load.command]
+run = ["/bin/sh", "-c", "while :; do [ $(cat {setting}) = 200 ] && sleep 0.010 || sleep 0.012; echo done 1; done"]
+from = "host"
+rate = 'done ([0-9]+)'
+unit = "jobs"
+[ladder]
+tiles = [1]
+[measure]
+warmup = "500ms"
+length = "1s"
+"#
+    )
+}
+
+const ONE_PAYS: &str = r#"
+schema = 1
+name = "work"
+about = "One setting that pays, and two that do nothing."
+[[setting]]
+key = "ksm.pages_to_scan"
+value = "200"
+[[setting]]
+key = "net.ipv4.tcp_keepalive_time"
+value = "3600"
+[[setting]]
+key = "net.ipv4.tcp_syn_retries"
+value = "4"
+"#;
+
+/// What pays stays applied, alone, until it is restored.
+#[test]
+#[ignore = "minutes of real runs: `cargo xtask soak settings`"]
+fn a_setting_that_pays_is_found_and_kept_until_it_is_restored() {
+    let Some((real, file)) = with_file() else { return };
+    let scenario = real.home.file("work.toml", &work_that_reads(PLAYED));
+    let profile = real.home.file("one.toml", ONE_PAYS);
+    let paid = real.home.path().join("paid.toml");
+    let [scenario, profile, paid] = [&scenario, &profile, &paid].map(|path| path.to_str().unwrap());
+    let said = |arguments: &[&str]| real.start_as(played(&file, arguments)).said();
+    let tried = ["host", "try", scenario, "--profile", profile, "--keep", paid, "--on", "native"];
+    let tried = said(&[&tried[..], &["--offline", "--trust", "--json"]].concat());
+    let result: RunResult = serde_json::from_value(tried.json()).unwrap();
+    let outcomes: Vec<SettingOutcome> =
+        result.screening.as_ref().unwrap().settings.iter().map(|setting| setting.outcome).collect();
+    println!("{}", serde_json::json!({"kept": value(&file) == "200", "sentence": result.sentence}));
+    assert_eq!(outcomes[0], SettingOutcome::Pays, "{tried:?}");
+    assert!(!outcomes[1..].contains(&SettingOutcome::Pays), "{outcomes:?}");
+    assert_eq!(value(&file), "200", "{tried:?}");
+    let kept = fs::read_to_string(paid).unwrap();
+    assert!(kept.contains(KEY) && !kept.contains("tcp_keepalive_time"), "{kept}");
+    let verified = said(&["host", "verify", paid, "--json"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    let restored = said(&["host", "restore", "--json"]);
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(value(&file), FOUND);
+}

@@ -70,7 +70,7 @@ fn too_much_reserved(point: &Point, host: &HostSummary) -> Option<Problem> {
     let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
     (reserved > Bytes::default() && needed > free).then(|| {
         let message = format!(
-            "{} on {} and the {} of huge pages that `host.setting.hugepages` reserves need {} of memory; this host has {} available, \
+            "{} on {} and the {} of huge pages that `host.setting` reserves need {} of memory; this host has {} available, \
              and {} of it must stay available",
             counted(point.tiles, "tile"),
             point.backend.name(),

@@ -12,8 +12,12 @@ use crate::{
 };
 use tilemark_units::Bytes;
 
-const SIZES: [(&str, Bytes); 2] =
-    [("hugepages.2MiB", Bytes::from_mib(2)), ("hugepages.1GiB", Bytes::from_gib(1))];
+/// Keys that reserve huge pages. The sysctl is for the size that the kernel calls its default: 2 MiB, unless its command line says otherwise.
+const SIZES: [(&str, Bytes); 3] = [
+    ("vm.nr_hugepages", Bytes::from_mib(2)),
+    ("hugepages.2MiB", Bytes::from_mib(2)),
+    ("hugepages.1GiB", Bytes::from_gib(1)),
+];
 
 /// The host as it is once these settings are in force.
 pub(super) fn topology_with(settings: &HostSettings, host: &HostSummary) -> Topology {

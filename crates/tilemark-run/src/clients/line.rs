@@ -145,13 +145,13 @@ pub(crate) struct ClientLine {
 impl ClientLine {
     /// Reaches a client, brings the agent and says hello.
     pub(crate) fn open(client: &Client, brought: &Brought) -> Result<Self, ClientLost> {
-        let (end, temporary) = match client.carrier {
-            // Its environment goes to the client, where this run has no folder.
-            ClientCarrier::Srun { .. } => (CarrierEnd::InOrder, None),
-            ClientCarrier::Ssh | ClientCarrier::Exec { .. } => {
-                (CarrierEnd::AtOnce, brought.temporary.clone())
-            }
+        let end = match &client.carrier {
+            ClientCarrier::Srun { .. } => CarrierEnd::NewJobInOrder,
+            ClientCarrier::Ssh => CarrierEnd::AtOnce,
+            ClientCarrier::Exec { command } => CarrierEnd::of_command(command),
         };
+        // The environment of srun goes to the client, where this run has no folder.
+        let temporary = brought.temporary.clone().filter(|_| end == CarrierEnd::AtOnce);
         let shared = Arc::new(Shared::default());
         shared.heard();
         let (replied, replies) = mpsc::sync_channel(REPLIES_WAITING_MAX);
@@ -163,14 +163,14 @@ impl ClientLine {
         let work = move || {
             let carried = carry(&of, end, &brought, &carrying, to_send, &opened, &replied);
             let how = carrying.reap(&program);
-            // An srun that was killed leaves its job, which would keep the client from us too.
-            if let Some(job) = carrying.job.get() {
-                end_left_job(job);
-            }
             if let Err(why) = carried {
                 carrying.note_end(format!("{why}{how}"));
             }
             drop((opened, replied));
+            // An srun that was killed leaves its job, which would keep the client from us too.
+            if let Some(job) = carrying.job.get() {
+                end_left_job(job);
+            }
         };
         thread::Builder::new()
             .name("client".to_owned())

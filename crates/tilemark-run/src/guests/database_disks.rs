@@ -38,16 +38,21 @@ const SERVER_WITHIN: Duration = Duration::from_secs(120);
 const LOAD_BYTES_PER_S: u64 = 3_000_000;
 
 /// Who has just left the store may still have it: a process that is being started holds copies of all open files for a moment.
-const FREE_WITHIN: Duration = Duration::from_secs(10);
+const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The file of the cache that is the disk store.
 pub(crate) fn store_file(cache: &Path) -> PathBuf {
     cache.join("disks.xfs")
 }
 
-/// Mounts the disk store, and waits a little where somebody has it.
-fn open_when_free(cache: &Path, folder: &Path, capacity_bytes: u64) -> Result<DiskStore, ImageError> {
-    let until = Instant::now() + FREE_WITHIN;
+/// Mounts the disk store, and waits for it so long where somebody has it.
+fn open_when_free(
+    cache: &Path,
+    folder: &Path,
+    capacity_bytes: u64,
+    within: Duration,
+) -> Result<DiskStore, ImageError> {
+    let until = Instant::now() + within;
     loop {
         match DiskStore::open(&store_file(cache), folder, capacity_bytes) {
             Err(ImageError::StoreBusy { .. }) if Instant::now() < until => {
@@ -114,7 +119,7 @@ impl DatabaseDisks {
     /// Mounts the cache's disk store on `folder`.
     pub(crate) fn open(cache: &Path, folder: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(cache).map_err(state_failed)?;
-        let store = open_when_free(cache, folder, STORE_BYTES)?;
+        let store = open_when_free(cache, folder, STORE_BYTES, FREE_WITHIN)?;
         remove_left_in(&store)?;
         Ok(Self { store, folder: folder.to_owned() })
     }
@@ -316,6 +321,7 @@ impl Template {
 mod tests {
     use super::*;
     use crate::fakes::{ladder, plan_of};
+    use rustix::fs::{FlockOperation, flock};
     use std::fs::File;
     use tilemark_plan::{builtin::builtin, resolve::Request};
 
@@ -384,12 +390,14 @@ mod tests {
             thread::scope(|scope| scope.spawn(thread).join().unwrap());
         };
         in_own_mounts(&|| {
-            let store = open_when_free(&cache, &folder, SMALL).unwrap();
+            let store = open_when_free(&cache, &folder, SMALL, FREE_WITHIN).unwrap();
             for name in LEFT.iter().chain(&TEMPLATE_DISKS) {
                 File::create(folder.join(name)).unwrap();
             }
             assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "somebody has it");
             assert_eq!(store.disks().unwrap().len(), LEFT.len() + TEMPLATE_DISKS.len());
+            let busy = open_when_free(&cache, &folder, SMALL, Duration::from_millis(50)).unwrap_err();
+            assert!(matches!(busy, ImageError::StoreBusy { .. }), "{busy}");
         });
         // The thread's mounts end shortly after the thread.
         let until = Instant::now() + Duration::from_secs(60);
@@ -403,8 +411,17 @@ mod tests {
         assert_eq!(removed, LEFT);
         assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "once is enough");
         in_own_mounts(&|| {
-            let store = open_when_free(&cache, &folder, SMALL).unwrap();
-            assert_eq!(store.disks().unwrap(), TEMPLATE_DISKS);
+            let held = File::open(store_file(&cache)).unwrap();
+            flock(&held, FlockOperation::LockExclusive).unwrap();
+            thread::scope(|scope| {
+                // It is left while somebody waits for it.
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(100));
+                    drop(held);
+                });
+                let store = open_when_free(&cache, &folder, SMALL, Duration::from_secs(60)).unwrap();
+                assert_eq!(store.disks().unwrap(), TEMPLATE_DISKS);
+            });
         });
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(home.path().to_str().unwrap()), "it was mounted where others see it");

@@ -156,15 +156,7 @@ impl Hands for HostHands {
             );
             return Err(Failure::new(FailureCode::HostUnfit, message, "leave it out"));
         }
-        let read = |(one, before): (&OneSetting, Option<String>)| SettingRead {
-            key: one.key.clone(),
-            what: one.setting.to_string(),
-            place: one.place.name().to_owned(),
-            set: one.is_set.then(|| one.setting.value.clone()),
-            before,
-            value: None,
-        };
-        let found = shown(&all).zip(before).map(read).collect();
+        let found = reads(&all, before, self.values(&all));
         *self.held.lock().expect("nobody panics while it is held") = all;
         Ok(found)
     }
@@ -227,6 +219,20 @@ fn drop_idle_followers(all: &mut Vec<OneSetting>, before: &[Option<String>]) {
     all.retain(|one| !one.setting.is_follower() || changing.contains(&one.key));
 }
 
+/// What was set, from the values before and after it. What cannot be read any more is not held to its value: a hardware thread that was
+/// switched off has no governor.
+fn reads(all: &[OneSetting], before: Vec<Option<String>>, after: Vec<Option<String>>) -> Vec<SettingRead> {
+    let read = |((one, before), after): ((&OneSetting, Option<String>), Option<String>)| SettingRead {
+        key: one.key.clone(),
+        what: one.setting.to_string(),
+        place: one.place.name().to_owned(),
+        set: (one.is_set && after.is_some()).then(|| one.setting.value.clone()),
+        before,
+        value: None,
+    };
+    shown(all).zip(before).zip(after).map(read).collect()
+}
+
 /// Those that somebody asked for: what the kernel changes along with one of them is only restored.
 fn shown(all: &[OneSetting]) -> impl Iterator<Item = &OneSetting> {
     all.iter().filter(|one| !one.setting.is_follower())
@@ -278,6 +284,16 @@ mod tests {
         assert_eq!(leave_out(&mut all, &[first]), None);
         assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
         assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
+    }
+
+    #[test]
+    fn what_another_setting_took_away_is_shown_and_not_held_to_its_value() {
+        let all = [vector("cpu.governor", 0), vector("cpu.governor", 1), vector("smt", 2)];
+        let [was, is] = [Some("powersave".to_owned()), Some("performance".to_owned())];
+        let found = reads(&all, vec![was.clone(), was.clone(), was], vec![is.clone(), None, is]);
+        let set: Vec<bool> = found.iter().map(|one| one.set.is_some()).collect();
+        assert_eq!(set, [true, false, true]);
+        assert!(found.iter().all(|one| one.before.is_some()));
     }
 
     /// Since Linux 5.13 a network namespace takes only what is allowed to every user.

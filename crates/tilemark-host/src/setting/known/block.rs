@@ -20,6 +20,11 @@ pub(super) const KNOWN: &[Known] = &[
     known("block.{device}.scheduler", "in which order requests go to the device", Accepts::Listed),
     known("block.{device}.nr_requests", "requests that may wait for the device", Accepts::NUMBER),
     known(
+        "block.{device}.queue_depth",
+        "requests that a SCSI or SATA disk is sent at the same time (Documentation/scsi/scsi_mid_low_api.rst)",
+        Accepts::NUMBER,
+    ),
+    known(
         "block.{device}.read_ahead_kb",
         "KiB that are read ahead of a file that is read in order",
         Accepts::NUMBER,
@@ -41,10 +46,23 @@ pub(super) const KNOWN: &[Known] = &[
     ),
 ];
 
+/// The one that is the disk's and not its queue's.
+const DEPTH: &str = "queue_depth";
+
+fn file(device: &str, parameter: &str) -> String {
+    let folder = if parameter == DEPTH { "device" } else { "queue" };
+    format!("/sys/block/{device}/{folder}/{parameter}")
+}
+
 fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let parameter = request.key.rsplit('.').next().unwrap_or_default();
     let devices = match request.parts[0] {
-        pattern if pattern.contains('*') => with_hardware(request, pattern),
+        pattern if pattern.contains('*') => {
+            let mut devices = with_hardware(request, pattern);
+            // Disks of other kinds have none.
+            devices.retain(|device| parameter != DEPTH || request.root.path(&file(device, DEPTH)).exists());
+            devices
+        }
         one => vec![one.to_owned()],
     };
     if devices.is_empty() {
@@ -84,7 +102,7 @@ fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting
         );
     }
     let name = format!("block.{device}.{parameter}");
-    let path = format!("/sys/block/{device}/queue/{parameter}");
+    let path = file(device, parameter);
     match request.accepts {
         Accepts::Listed => request.choice(&name, &path),
         _ => request.one(&name, &path, Form::Whole, request.value),

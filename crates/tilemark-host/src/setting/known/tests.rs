@@ -457,6 +457,18 @@ fn the_sysctl_of_huge_pages_is_set_node_by_node() {
 }
 
 #[test]
+fn of_all_disks_those_of_scsi_have_a_depth() {
+    let fake = Fake::with(&[
+        ("/sys/block/sda/device/queue_depth", "32\n"),
+        ("/sys/block/vda/device/vendor", "0x1af4\n"),
+    ]);
+    for key in ["block.*.queue_depth", "block.sda.queue_depth"] {
+        assert_eq!(fake.shown(key, "64"), ["/sys/block/sda/device/queue_depth = 64"]);
+    }
+    assert!(fake.refused("block.vda.queue_depth", "64").contains("/sys/block/vda/device/queue_depth"));
+}
+
+#[test]
 fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_can() {
     let fake = Fake::with(&[
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
