@@ -263,3 +263,27 @@ fn remedy_of_ignored(path: &Path) -> &'static str {
         "the kernel keeps another value: give that one, or look for a program that sets it too (tuned, irqbalance, numad)"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_has_the_remedy_of_its_reason() {
+        for (number, remedy) in
+            [(30, "read-only"), (524, "leave it out"), (22, "its range"), (13, "run as root")]
+        {
+            let said = remedy_of(&io::Error::from_raw_os_error(number));
+            assert!(said.contains(remedy), "{number}: {said}");
+        }
+        let pages = |size: &str| format!("/sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages");
+        for (path, remedy) in [
+            (pages("1048576kB"), "hugepagesz=1G"),
+            (pages("2048kB"), "fewer pages"),
+            ("/proc/sys/vm/swappiness".to_owned(), "tuned, irqbalance, numad"),
+        ] {
+            let said = remedy_of_ignored(Path::new(&path));
+            assert!(said.contains(remedy), "{path}: {said}");
+        }
+    }
+}

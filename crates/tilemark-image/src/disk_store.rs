@@ -176,7 +176,8 @@ mod tests {
         lock(&mounted, &file).unwrap();
         assert!(matches!(remove_store(&file), Err(ImageError::StoreBusy { .. })));
         assert!(file.exists());
-        drop(mounted);
+        // Dropped, it would still be held while another test starts a process, which has a copy for a moment.
+        flock(&mounted, FlockOperation::Unlock).unwrap();
         assert!(remove_store(&file).unwrap().is_some());
         assert!(!file.exists());
     }

@@ -158,7 +158,8 @@ attack_command_here() { # the command that waits: its ssh end with it, and the h
 }
 no_carrier() { [ -z "$(ps -e -o comm= | grep -x ssh)" ]; }
 attack_stepd() { # Slurm's keeper of the job, on the host
-    start slurm.toml $long
+    # It would measure for more than a minute.
+    start slurm.toml $long --set measure.repeats=40
     fleet=$(newest)
     kill_there n1 'slurmstepd'
     gone_within_15s n1
@@ -362,8 +363,9 @@ attack_phases() { # a host without power while it is asked, while it is given th
         [ "$was" != no-answer ] || unanswered=$((unanswered + 1))
         tilemark fleet run --resume --json >run.json 2>notes
         measured_is run.json 2 3
-        case $(end_of run.json n1) in
-        trusted | not-trusted | cannot-tell | lost) ;;
+        # The hosts share a kernel, which may still have the loop devices of the one that was killed.
+        case "$(end_of run.json n1) $(because_of run.json n1)" in
+        "trusted "* | "not-trusted "* | "cannot-tell "* | "lost "* | "not-restored "*"loop device"*) ;;
         *) fail "n1 ended as $(end_of run.json n1): $(because_of run.json n1)" ;;
         esac
         attempts_are "$(newest)" n1 1

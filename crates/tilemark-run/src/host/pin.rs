@@ -6,14 +6,10 @@ use crate::{
     progress::Listener,
     stop::interrupted,
 };
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{File, TryLockError},
     io::{Read, Seek, Write},
     path::Path,
     thread,
@@ -22,7 +18,7 @@ use std::{
 use tilemark_host::pin::{
     Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, Processes, pin, pin_again, unpin,
 };
-use tilemark_record::places::Places;
+use tilemark_record::{lock_within, places::Places};
 use tilemark_sys::{
     files::{make_private_folder, open_private},
     text_file::read_text,
@@ -36,6 +32,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The journal and the lock, in the state folder.
 const JOURNAL: &str = "pins.json";
 const LOCK: &str = "pins.lock";
+/// Who has just left it may still hold it: a process that is being started holds copies of all open files for a moment.
+const LOCKED_WITHIN: Duration = Duration::from_secs(1);
 /// How often new guests are looked for.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// How soon Ctrl-C is heard.
@@ -184,9 +182,9 @@ fn lock(state: &Path) -> Result<File, Failure> {
     };
     make_private_folder(state).map_err(failed)?;
     let mut file = open_private(&path).map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match lock_within(&file, LOCKED_WITHIN) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
+        Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             // Without its number the message is poorer, and still right.
             let _ = file.read_to_string(&mut holder);
@@ -197,7 +195,7 @@ fn lock(state: &Path) -> Result<File, Failure> {
                 "wait for it, or end its --watch with Ctrl-C",
             ));
         }
-        Err(error) => return Err(failed(error.into())),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
     file.set_len(0)
         .and_then(|()| file.rewind())

@@ -345,7 +345,7 @@ mod tests {
         let places = places(home.path());
         let run = lock::take(&places.state, "a-run", WhenBusy::Stop).unwrap();
         assert!(remove(&places, &ALL).unwrap_err().message.contains("a-run"));
-        drop(run);
+        lock::release(run);
         let under_way = serde_json::json!({
             "id": "guests-1", "kind": "guests", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null,
             "keeper": Keeper::of(std::process::id()).unwrap(),

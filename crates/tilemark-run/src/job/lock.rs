@@ -177,6 +177,12 @@ fn busy(file: &mut File, when_busy: WhenBusy, asker: &str) -> Failure {
     }
 }
 
+/// What dropping it does, also where a process that is being started holds a copy of the open file at this moment.
+#[cfg(test)]
+pub(crate) fn release(lock: File) {
+    flock(&lock, FlockOperation::Unlock).expect("it is held");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +206,7 @@ mod tests {
         let failure = held(take(folder.path(), "second", WhenBusy::Stop));
         assert_eq!(failure.message, "the run first is under way on this host");
         assert_eq!(failure.code.exit_code(), 3);
-        drop(first);
+        release(first);
         take(folder.path(), "third", WhenBusy::Stop).unwrap();
     }
 
@@ -227,8 +233,8 @@ mod tests {
         assert_eq!(failure.message, format!("the run first of {} is under way on this host", one.display()));
         assert_eq!(failure.code.exit_code(), 3);
         // What was refused holds nothing.
-        take(&other, "image-remove", WhenBusy::Stop).unwrap();
-        drop(first);
+        release(take(&other, "image-remove", WhenBusy::Stop).unwrap());
+        first.into_iter().for_each(release);
         take_both(&other, &host, "third", WhenBusy::Stop).unwrap();
     }
 
