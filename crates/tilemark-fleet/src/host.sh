@@ -176,7 +176,7 @@ do_clean() { # job: the attempts that are at home, with a space before and behin
 do_ask() {
     found=$(command -v "$program") || { echo "missing $program"; return 0; }
     echo "version $("$program" --version 2>/dev/null)"
-    # What job.sh and this script use, and an old system has not.
+    # What job.sh, the job of Slurm and this script use, and an old system has not.
     setpriv --pdeathsig INT true 2>/dev/null || echo "lacks \`setpriv --pdeathsig\` of util-linux 2.33"
     env --default-signal=INT true 2>/dev/null || echo "lacks \`env --default-signal\` of coreutils 8.31"
     command -v tar >/dev/null || echo "lacks \`tar\` of GNU tar"

@@ -31,7 +31,7 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(2);
 /// So long a job is not reported as never started: its engine or host may not have shown it yet.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 /// What `sbatch` says where it does not know whether its job was taken (errors of Slurm's communication, slurm_errno.c).
-const UNHEARD: [&str; 2] = ["timed out", "Zero Bytes were transmitted"];
+const NO_ANSWER_IN_TIME: [&str; 2] = ["timed out", "Zero Bytes were transmitted"];
 
 /// How a fleet run is watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,10 +153,6 @@ impl Runner<'_> {
         if step != Step::Submitted
             && let Some(end) = self.submitted(host, step)?
         {
-            // It may have the work all the same.
-            if end.end == End::NoAnswer {
-                self.pass_turn_on(host)?;
-            }
             return self.over(host, Some(end));
         }
         if self.detach {
@@ -235,7 +231,7 @@ impl Runner<'_> {
         let job = job(&fleet, &host.name);
         let submitted = match &self.site.engine {
             Engine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
-                .or_else(|why| self.taken_unheard(host, &fleet.id, why)),
+                .or_else(|why| self.taken_without_answer(host, &fleet.id, why)),
             Engine::Ssh | Engine::Exec { .. } => self.start(host, &fleet.id, &job),
         };
         match submitted {
@@ -282,16 +278,18 @@ impl Runner<'_> {
     }
 
     /// The job that Slurm took although `sbatch` had no answer in time. The end, where it took none.
-    fn taken_unheard(&self, host: &Host, fleet: &str, why: String) -> Result<String, HostEnd> {
+    fn taken_without_answer(&self, host: &Host, fleet: &str, why: String) -> Result<String, HostEnd> {
         let refused = |because| HostEnd { end: End::NeverStarted, exit_code: None, because };
-        if !UNHEARD.iter().any(|words| why.contains(words)) {
+        if !NO_ANSWER_IN_TIME.iter().any(|words| why.contains(words)) {
             return Err(refused(why));
         }
         let until = Instant::now() + SETTLES_WITHIN;
         loop {
-            match self.found(host, fleet) {
-                Ok(Some(id)) => return Ok(id),
-                Ok(None) if Instant::now() < until => thread::sleep(BETWEEN_TRIES),
+            // What is known of the queue may be from before.
+            thread::sleep(BETWEEN_TRIES);
+            match self.queue.job(&job_name(fleet, &host.name)) {
+                Ok(Some(job)) => return Ok(job.id),
+                Ok(None) if Instant::now() < until => {}
                 Ok(None) => return Err(refused(why)),
                 Err(silent) => {
                     let remedy = "Slurm may have the job: `tilemark fleet run --resume` asks for it";

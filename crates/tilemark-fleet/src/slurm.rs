@@ -8,7 +8,10 @@ use std::{
     sync::Mutex,
     time::{Duration, Instant},
 };
-use tilemark_site::{Engine, Site, left_job::squeue};
+use tilemark_site::{
+    Engine, Site,
+    left_job::{scancel, squeue},
+};
 use tilemark_sys::passwords::PASSWORDS;
 use tilemark_units::printable_line;
 
@@ -148,7 +151,7 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
 /// # Errors
 /// In words, when Slurm does not do it.
 pub(crate) fn end(fleet: &str, host: &str, signal: Option<&str>) -> Result<(), String> {
-    let mut command = Command::new("scancel");
+    let mut command = scancel();
     command.arg(format!("--name={}", job_name(fleet, host)));
     if let Some(signal) = signal {
         command.arg("--batch").arg(format!("--signal={signal}"));

@@ -38,10 +38,10 @@ measured_is() { # document, how many, as many as that may be too
 }
 # Waits until a command succeeds.
 until_so() { # seconds, command…
-    until=$(($(date +%s) + $1))
+    end_s=$(($(date +%s) + $1))
     shift
     until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt $until ] || return 1
+        [ "$(date +%s)" -lt $end_s ] || return 1
         sleep 0.1
     done
 }
@@ -157,10 +157,14 @@ attack_command_here() { # the command that waits: its ssh end with it, and the h
     report killed-command "all 3 measured once, after fleet run --resume"
 }
 no_carrier() { [ -z "$(ps -e -o comm= | grep -x ssh)" ]; }
+has_whole_repeat() { # host
+    ssh "$1" "ls $home/fleet-jobs/$(newest)/$1/attempt-0/record/points/*/repeat-*/summary.json"
+}
 attack_stepd() { # Slurm's keeper of the job, on the host
     # It would measure for more than a minute.
     start slurm.toml $long --set measure.repeats=40
     fleet=$(newest)
+    until_so 30 has_whole_repeat n1 || fail "n1 has no whole repeat: $(tail -n 3 notes)"
     kill_there n1 'slurmstepd'
     gone_within_15s n1
     wait $run
@@ -169,6 +173,8 @@ attack_stepd() { # Slurm's keeper of the job, on the host
     *) fail "n1 ended as $(end_of run.json n1)" ;;
     esac
     said="n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
+    repeats=$(ls -d $home/fleets/"$fleet"/hosts/n1/attempt-0/record/points/*/repeat-* | wc -l)
+    [ "$repeats" -gt 0 ] && [ "$repeats" -lt 40 ] || fail "$repeats repeats of n1 came home"
     jobs_are "$fleet" n1 1
     tilemark fleet cancel >cancelled 2>>notes || fail "cancel: $(cat cancelled)"
     [ -z "$(squeue --noheader --states=pending)" ] || fail "left in the queue: $(squeue --noheader)"
@@ -319,9 +325,6 @@ attack_limit() { # a job that Slurm asks to end one minute before its limit of t
         gone_within_15s $name
     done
     report limit-of-time "n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
-}
-has_whole_repeat() { # host
-    ssh "$1" "ls $home/fleet-jobs/$(newest)/$1/attempt-0/record/points/*/repeat-*/summary.json"
 }
 attack_requeue() { # a host of Slurm's without power while it measures: its job begins again when it is back
     start slurm-ssh.toml $long

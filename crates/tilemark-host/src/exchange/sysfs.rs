@@ -53,6 +53,9 @@ pub(super) fn file_of(key: &str, value: &str) -> Option<(String, String)> {
     Some((path_of(key)?, value.to_owned()))
 }
 
+/// The one value of a block device that is the disk's and not its queue's.
+const DEPTH: &str = "queue_depth";
+
 fn path_of(key: &str) -> Option<String> {
     if let Some(parameter) = key.strip_prefix("kvm.") {
         return Some(format!("{MODULE}kvm/parameters/{parameter}"));
@@ -63,7 +66,8 @@ fn path_of(key: &str) -> Option<String> {
     }
     if let Some(rest) = key.strip_prefix("block.") {
         let (device, parameter) = rest.rsplit_once('.')?;
-        return Some(format!("{BLOCK}{device}/queue/{parameter}"));
+        let folder = if parameter == DEPTH { "device" } else { "queue" };
+        return Some(format!("{BLOCK}{device}/{folder}/{parameter}"));
     }
     let (size, node) = key.strip_prefix("hugepages.")?.split_once(".node")?;
     let (_, size) = SIZES.into_iter().find(|(name, _)| *name == size)?;
@@ -93,7 +97,8 @@ fn name_of(path: &str) -> Option<String> {
         });
     }
     if let Some(rest) = path.strip_prefix(BLOCK) {
-        let (device, parameter) = rest.split_once("/queue/")?;
+        let of_disk = rest.split_once("/device/").filter(|(_, parameter)| *parameter == DEPTH);
+        let (device, parameter) = of_disk.or_else(|| rest.split_once("/queue/"))?;
         return Some(format!("block.{device}.{parameter}"));
     }
     let (node, rest) = path.strip_prefix(NODE)?.split_once("/hugepages/hugepages-")?;
@@ -114,6 +119,7 @@ mod tests {
             ("kvm.halt_poll_ns", "0", "/sys/module/kvm/parameters/halt_poll_ns", "0"),
             ("module.kvm_intel.nested", "1", "/sys/module/kvm_intel/parameters/nested", "1"),
             ("block.nvme*.scheduler", "none", "/sys/block/nvme*/queue/scheduler", "none"),
+            ("block.sd*.queue_depth", "64", "/sys/block/sd*/device/queue_depth", "64"),
             (
                 "hugepages.1GiB.node3",
                 "4",

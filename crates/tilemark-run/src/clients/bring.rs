@@ -142,6 +142,7 @@ mod tests {
         assert!(words(ClientCarrier::Ssh).ends_with("-l me -- 192.0.2.1 sh"));
         let srun = words(ClientCarrier::Srun { partition: Some("p".into()) });
         assert!(srun.contains("--time=12") && srun.contains("--nodelist=c1 --partition=p "), "{srun}");
+        assert!(srun.contains("--job-name=j "), "{srun}");
         assert!(srun.contains("--exclusive --mem=0 "), "a client has its node: {srun}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()].into();
         assert_eq!(words(ClientCarrier::Exec { command }), "a me@192.0.2.1-c1");

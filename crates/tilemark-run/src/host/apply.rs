@@ -155,13 +155,7 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     agreed(&plan, consent)?;
     need_root_for("applying a profile", SETS)?;
     let _locks = take_for_run(&places.state, "host-apply", WhenBusy::Stop)?;
-    if let Some((home, first)) = host_journal::of_another_home(&places.state).map_err(host_failed)? {
-        let remedy = format!(
-            "restore it first with `tilemark host restore` in the home whose states are in {}",
-            home.display()
-        );
-        return Err(Failure { remedy, ..held_already(&first) });
-    }
+    none_of_another_home(places)?;
     // What a killed run had set is no value of the host.
     let remains = remains::of_jobs(places)?;
     remains.settled()?;
@@ -173,6 +167,30 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     Ok(done)
 }
 
+/// Refuses where a profile is applied: no other one can be then.
+///
+/// # Errors
+/// The profile that is applied, and how it is restored.
+pub fn none_is_applied(places: &Places) -> Result<(), Failure> {
+    none_of_another_home(places)?;
+    none_in(&HostJournal::of(&places.state).map_err(state_failed)?)
+}
+
+fn none_of_another_home(places: &Places) -> Result<(), Failure> {
+    let Some((home, first)) = host_journal::of_another_home(&places.state).map_err(host_failed)? else {
+        return Ok(());
+    };
+    let remedy = format!(
+        "restore it first with `tilemark host restore` in the home whose states are in {}",
+        home.display()
+    );
+    Err(Failure { remedy, ..held_already(&first) })
+}
+
+pub(super) fn none_in(journal: &HostJournal) -> Result<(), Failure> {
+    journal.applied().map_err(host_failed)?.map_or(Ok(()), |first| Err(held_already(&first)))
+}
+
 /// The same on any host, of a plan that is agreed.
 pub(super) fn apply_on(
     root: &Root,
@@ -180,9 +198,7 @@ pub(super) fn apply_on(
     profile: &Profile,
     allow: &[String],
 ) -> Result<Done, Failure> {
-    if let Some(first) = journal.applied().map_err(host_failed)? {
-        return Err(held_already(&first));
-    }
+    none_in(journal)?;
     let half = journal.restore_half().map_err(host_failed)?;
     not_settled(&half)?;
     // Nor is what a killed command had set.

@@ -3,7 +3,10 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
-        apply::{Consent, Done, agreed, apply_on, not_applied, restore_from, status_from, to_set, verified},
+        apply::{
+            Consent, Done, agreed, apply_on, none_in, not_applied, restore_from, status_from, to_set,
+            verified,
+        },
         plan::{HostPlan, State, plan_on},
     },
     job::host_journal::HostJournal,
@@ -154,6 +157,9 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     assert_eq!(verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences, Vec::<String>::new());
     let status = status_from(&host.journal()).unwrap();
     assert_eq!((status.profile.as_deref(), status.settings.len()), (Some("test"), 3));
+    // Nobody tries settings for hours that could not be applied afterwards.
+    let refused = none_in(&host.journal()).unwrap_err();
+    assert!(refused.message.contains("`test` is applied already"), "{refused:?}");
     assert!(status.settings.iter().all(|changed| changed.now == Now::Ours));
     // What recover does.
     assert_eq!(host.journal().restore_half().unwrap(), [], "it is whole: recover leaves it");
@@ -161,6 +167,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     let restored = restore_from(&host.journal()).unwrap();
     assert_eq!((restored.restored.len(), restored.changed_by_others.len()), (3, 0));
     host.is_as_before();
+    none_in(&host.journal()).unwrap();
     assert_eq!(status_from(&host.journal()).unwrap().profile, None);
     assert_eq!(restore_from(&host.journal()).unwrap().restored.len(), 0, "once");
     let differences = verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences;

@@ -219,14 +219,15 @@ fn drop_idle_followers(all: &mut Vec<OneSetting>, before: &[Option<String>]) {
     all.retain(|one| !one.setting.is_follower() || changing.contains(&one.key));
 }
 
-/// What was set, from the values before and after it. What cannot be read any more is not held to its value: a hardware thread that was
-/// switched off has no governor.
+/// What was set, from the values before and after it. Where hardware threads are switched off, what cannot be read any more is not held to
+/// its value: they have no governor.
 fn reads(all: &[OneSetting], before: Vec<Option<String>>, after: Vec<Option<String>>) -> Vec<SettingRead> {
+    let has_switched_off = all.iter().any(|one| one.is_set && one.key == "smt");
     let read = |((one, before), after): ((&OneSetting, Option<String>), Option<String>)| SettingRead {
         key: one.key.clone(),
         what: one.setting.to_string(),
         place: one.place.name().to_owned(),
-        set: (one.is_set && after.is_some()).then(|| one.setting.value.clone()),
+        set: (one.is_set && (after.is_some() || !has_switched_off)).then(|| one.setting.value.clone()),
         before,
         value: None,
     };
@@ -290,10 +291,12 @@ mod tests {
     fn what_another_setting_took_away_is_shown_and_not_held_to_its_value() {
         let all = [vector("cpu.governor", 0), vector("cpu.governor", 1), vector("smt", 2)];
         let [was, is] = [Some("powersave".to_owned()), Some("performance".to_owned())];
-        let found = reads(&all, vec![was.clone(), was.clone(), was], vec![is.clone(), None, is]);
+        let found = reads(&all, vec![was.clone(); 3], vec![is.clone(), None, is.clone()]);
         let set: Vec<bool> = found.iter().map(|one| one.set.is_some()).collect();
         assert_eq!(set, [true, false, true]);
         assert!(found.iter().all(|one| one.before.is_some()));
+        // Without it, a value that cannot be read is not proven.
+        assert!(reads(&all[..2], vec![was; 2], vec![is, None])[1].set.is_some());
     }
 
     /// Since Linux 5.13 a network namespace takes only what is allowed to every user.

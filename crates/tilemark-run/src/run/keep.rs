@@ -2,7 +2,8 @@
 
 use crate::{
     failure::{Failure, place_failed},
-    host::apply::{Consent, Done},
+    host::apply::{Consent, Done, none_is_applied},
+    program::is_root,
     run::{command::not_restored, result::draw_to},
 };
 use std::path::Path;
@@ -13,16 +14,21 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     RecordError,
+    places::Places,
     result::{MeasureEffect, RunResult, Screening, SettingEffect, SettingOutcome, VerdictStatus},
 };
 use tilemark_sys::files;
 use tilemark_units::counted;
 
-/// Whether a profile can be written there, before anything is measured for hours.
+/// Whether a profile can be written there and applied, before anything is measured for hours.
 ///
 /// # Errors
-/// When a link of another user leads there, or its folder is not there.
-pub fn check(path: &Path) -> Result<(), Failure> {
+/// When a link of another user leads there, its folder is not there, or another profile is applied.
+pub fn check(path: &Path, places: &Places) -> Result<(), Failure> {
+    // Only root applies one, in a home that only root reads.
+    if is_root() {
+        none_is_applied(places)?;
+    }
     let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
     files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
 }

@@ -41,7 +41,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
             show(asked, &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Host(PlanHostCommand::Try { arguments, form }) => {
-            let kept = arguments.keep.as_deref().map_or(Ok(()), keep::check);
+            let kept = arguments.keep.as_deref().map_or(Ok(()), |path| keep::check(path, &places()));
             show(kept.map(|()| asked::of_try(arguments)), &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Quick { arguments, form } => {

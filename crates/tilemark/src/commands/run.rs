@@ -54,7 +54,7 @@ pub(crate) fn interference(arguments: &InterferenceArguments) -> ExitCode {
 /// `tilemark host try`
 pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
     let form = Form::of(arguments.measuring.json);
-    if let Err(failure) = arguments.keep.as_deref().map_or(Ok(()), keep::check) {
+    if let Err(failure) = arguments.keep.as_deref().map_or(Ok(()), |path| keep::check(path, &places())) {
         return screen::fail(&failure, form);
     }
     let outcome = measured(asked::of_try(arguments), &arguments.measuring, None);
