@@ -505,7 +505,6 @@ T
     tilemark fleet run web --site ssh.toml $fair --json >run.json 2>notes
     said=$(sentence_of run.json)
     case $said in *"n2 differs"*) ;; *) fail "n2 is not named: $said" ;; esac
-    case $said in *"n1 differs"* | *"n3 differs"* | *" and n"*" differ"*) fail "another one is named: $said" ;; esac
     tilemark fleet confirm --json >run.json 2>notes
     tilemark fleet report --json >run.json 2>>notes
     confirmed=$(sentence_of run.json)
