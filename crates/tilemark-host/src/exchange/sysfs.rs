@@ -1,5 +1,7 @@
 //! Settings that are one value in sysfs, by their keys and by their files.
 
+use crate::setting::known::block;
+
 /// Fixed keys with their files. A `switch` is written as 1 and 0.
 struct Entry {
     key: &'static str,
@@ -53,9 +55,6 @@ pub(super) fn file_of(key: &str, value: &str) -> Option<(String, String)> {
     Some((path_of(key)?, value.to_owned()))
 }
 
-/// The one value of a block device that is the disk's and not its queue's.
-const DEPTH: &str = "queue_depth";
-
 fn path_of(key: &str) -> Option<String> {
     if let Some(parameter) = key.strip_prefix("kvm.") {
         return Some(format!("{MODULE}kvm/parameters/{parameter}"));
@@ -66,8 +65,7 @@ fn path_of(key: &str) -> Option<String> {
     }
     if let Some(rest) = key.strip_prefix("block.") {
         let (device, parameter) = rest.rsplit_once('.')?;
-        let folder = if parameter == DEPTH { "device" } else { "queue" };
-        return Some(format!("{BLOCK}{device}/{folder}/{parameter}"));
+        return Some(block::file(device, parameter));
     }
     let (size, node) = key.strip_prefix("hugepages.")?.split_once(".node")?;
     let (_, size) = SIZES.into_iter().find(|(name, _)| *name == size)?;
@@ -97,7 +95,7 @@ fn name_of(path: &str) -> Option<String> {
         });
     }
     if let Some(rest) = path.strip_prefix(BLOCK) {
-        let of_disk = rest.split_once("/device/").filter(|(_, parameter)| *parameter == DEPTH);
+        let of_disk = rest.split_once("/device/").filter(|(_, parameter)| *parameter == block::DEPTH);
         let (device, parameter) = of_disk.or_else(|| rest.split_once("/queue/"))?;
         return Some(format!("block.{device}.{parameter}"));
     }

@@ -47,9 +47,10 @@ pub(super) const KNOWN: &[Known] = &[
 ];
 
 /// The one that is the disk's and not its queue's.
-const DEPTH: &str = "queue_depth";
+pub(crate) const DEPTH: &str = "queue_depth";
 
-fn file(device: &str, parameter: &str) -> String {
+/// The file of a value of a device, or of a pattern of devices.
+pub(crate) fn file(device: &str, parameter: &str) -> String {
     let folder = if parameter == DEPTH { "device" } else { "queue" };
     format!("/sys/block/{device}/{folder}/{parameter}")
 }

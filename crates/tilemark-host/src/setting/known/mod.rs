@@ -3,7 +3,7 @@
 //! One file for each family of settings. A family is a list of [`Known`]s; it is registered by its line in `FAMILIES`.
 
 mod accepts;
-mod block;
+pub(crate) mod block;
 mod cgroup;
 mod cpu;
 mod entry;
