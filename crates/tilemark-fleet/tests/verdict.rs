@@ -290,6 +290,22 @@ fn hosts_that_are_not_compared_are_not_among_the_others() {
 }
 
 #[test]
+fn the_first_screen_has_the_reason_of_a_host_that_cannot_be_compared() {
+    let mut hosts = hosts(3);
+    for host in &mut hosts {
+        host.repeats = 2;
+    }
+    let folder = made_of(&hosts, &[]);
+    let because = "at 4 tiles on native: all 6 repeats were discarded: foreign load 5.6 % of the host";
+    write_end(folder.path(), "h1", 1, End::NotTrusted, because);
+    let found = verdict::of(folder.path()).unwrap();
+    let wanted = format!("h1, not trusted: {because}");
+    assert!(found.reasons.contains(&wanted), "{:?}", found.reasons);
+    let text = found.terminal(Style { colour: Colour::Plain, width: 80 });
+    assert!(text.contains("foreign load"), "{text}");
+}
+
+#[test]
 fn a_host_that_fails_fast_is_out_of_line_however_quick_it_is() {
     let mut hosts = hosts(6);
     hosts[3].errors = 0.3;

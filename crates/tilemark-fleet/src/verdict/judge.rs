@@ -59,6 +59,12 @@ pub(super) fn verdict(fleet: &ReadFleet, chosen: &Groups, confirmed: Option<Conf
     found
 }
 
+/// What the verdict of a host says against its own figures. The rows of narrow terminals have no room for it.
+fn own_words(host: &FleetHost) -> Option<String> {
+    let is_silent = host.end == End::Trusted || host.because.is_empty();
+    (!is_silent).then(|| format!("{}, {}: {}", host.name, host.end.words(), host.because))
+}
+
 /// Hosts that did not answer while others took their turns: more than were to may have measured at the same time.
 fn beside_others(fleet: &ReadFleet) -> Option<String> {
     let hosts: Vec<&str> =
@@ -279,6 +285,7 @@ fn conclude(found: &mut FleetVerdict, failing: &[Option<String>]) {
     }
     if !alone.is_empty() && found.measured > 1 {
         reasons.push(format!("not compared: {}", sentence::names(alone.iter().map(|host| &*host.name))));
+        reasons.extend(alone.iter().find_map(|host| own_words(host)));
     }
     for group in &found.groups {
         let of = if found.groups.len() > 1 { format!("{}: ", group.name) } else { String::new() };

@@ -254,8 +254,10 @@ fn tenths(part: f64) -> String {
 /// Why a host is as it is, in the room of a cell.
 fn reasons(host: &FleetHost) -> String {
     let mut all: Vec<String> = host.why.iter().cloned().collect();
-    // A host with a record may have failed behind it.
-    let is_shown = !host.measured || matches!(host.end, End::NotRestored | End::GuestFailed);
+    // A host with a record may have failed behind it, or its record says why it cannot be compared.
+    let is_shown = !host.measured
+        || matches!(host.end, End::NotRestored | End::GuestFailed)
+        || (host.outcome == FleetOutcome::NotCompared && host.end != End::Trusted);
     all.extend(Some(host.because.clone()).filter(|because| !because.is_empty() && is_shown));
     all.extend(host.unusual.iter().take(FACTS_SHOWN).map(|fact| format!("{}: {}", fact.fact, fact.value)));
     let more = host.unusual.len().saturating_sub(FACTS_SHOWN);
@@ -584,6 +586,23 @@ mod tests {
             hosts: vec![host],
             groups: vec![group.clone(), FleetGroup { name: "other".to_owned(), ..group }],
         }
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_compared_has_the_reason_of_its_own_verdict_beside_it() {
+        let host = FleetHost {
+            end: End::NotTrusted,
+            outcome: FleetOutcome::NotCompared,
+            why: Some("no step counts".to_owned()),
+            because: "foreign load 40 % of the host".to_owned(),
+            unusual: Vec::new(),
+            ..hostile().hosts.remove(0)
+        };
+        assert_eq!(reasons(&host), "no step counts; foreign load 40 % of the host");
+        let compared = FleetHost { outcome: FleetOutcome::Alike, ..host.clone() };
+        assert_eq!(reasons(&compared), "no step counts");
+        let trusted = FleetHost { end: End::Trusted, ..host };
+        assert_eq!(reasons(&trusted), "no step counts");
     }
 
     #[test]
