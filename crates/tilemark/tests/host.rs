@@ -5,9 +5,11 @@
 mod common;
 
 use common::{Home, Said, TILEMARK};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -236,6 +238,79 @@ fn apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte() {
         assert_eq!(network.values(&home), before, "kill {kill}");
     }
     println!("{}", serde_json::json!({ "kills": kills, "in_part": half }));
+}
+
+/// A program that plays systemctl(1) with one service, which runs. To stop it takes until the file `go` is there.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+case "$1 $2" in
+    "show --property=Id") echo Id=made.service ;;
+    "show --property=LoadState,ActiveState")
+        echo LoadState=loaded
+        [ -e stopped ] && echo ActiveState=inactive || echo ActiveState=active ;;
+    show*) ;;
+    stop*) : >began; until [ -e go ]; do sleep 0.01; done; : >stopped ;;
+    start*) rm stopped ;;
+esac
+"#;
+
+#[test]
+fn apply_that_is_interrupted_midway_restores_everything_and_says_so() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let service = "[[setting]]\nkey = \"service.made\"\nvalue = \"stopped\"\nsource = \"a test\"\n";
+    let profile = profile(&home, service);
+    let before = network.values(&home);
+    let systemctl = home.file("bin/systemctl", SYSTEMCTL);
+    fs::set_permissions(&systemctl, PermissionsExt::from_mode(0o755)).unwrap();
+    let bin = systemctl.parent().unwrap();
+    let script = format!(
+        "mount -t tmpfs none /run && mkdir -p /run/systemd/system && PATH={}:$PATH exec env --default-signal=INT {TILEMARK} host apply {profile} --yes",
+        bin.display()
+    );
+    let mut command = network.command(&home, &["unshare", "--mount", "sh", "-c", &script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !bin.join("began").exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it stopped the service");
+        assert!(Instant::now() < until, "it never stopped the service");
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    fs::write(bin.join("go"), "").unwrap();
+    let said = Said::of(&child.wait_with_output().unwrap());
+    assert!(said.code == Some(5) && said.error.contains("interrupted, and restored"), "{said:?}");
+    assert_eq!(network.values(&home), before);
+    assert!(!bin.join("stopped").exists(), "the service runs again");
+    assert_eq!(network.says(&home, &["host", "status", "--json"]).json()["profile"], Value::Null);
+}
+
+#[test]
+fn root_of_a_container_without_rights_learns_that_nothing_was_changed_and_what_to_do() {
+    if !common::is_root() {
+        return common::skipped("to be another user needs root");
+    }
+    let home = Home::new();
+    let text = "schema = 1\nname = \"one\"\nabout = \"A test.\"\n[[setting]]\nkey = \"vm.stat_interval\"\nvalue = \"7\"\nsource = \"a test\"\n";
+    let profile = home.file("one.toml", text);
+    fs::set_permissions(home.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let value = fs::read_to_string("/proc/sys/vm/stat_interval").unwrap();
+    // It is root there, and nobody outside.
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "unshare",
+        "--user",
+        "--map-root-user",
+    ]);
+    command.args([TILEMARK, "host", "apply"]).arg(profile).arg("--yes");
+    command.env("TILEMARK_HOME", home.path().join("own")).env("TILEMARK_LOCK_FOLDER", home.lock_folder());
+    let said = Said::of(&command.output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.error.contains("vm/stat_interval") && said.error.contains("container"), "{said:?}");
+    assert_eq!(fs::read_to_string("/proc/sys/vm/stat_interval").unwrap(), value);
 }
 
 #[test]
