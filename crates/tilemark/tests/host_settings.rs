@@ -96,6 +96,57 @@ fn both_sides_have_their_settings_and_the_host_has_its_own_afterwards() {
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
+/// What the host had in each point's only repeat: the two settings of [`PROFILE`].
+fn had(real: &Real, run: &str, point: usize) -> [Option<String>; 2] {
+    let read = settings(real, run, point);
+    ["net.core.somaxconn", KEY].map(|key| read.iter().find(|one| one.key == key)?.value.clone())
+}
+
+/// One setting of the run's network, and one of the host.
+const PROFILE: &str = r#"
+schema = 1
+name = "two"
+about = "A test."
+[[setting]]
+key = "net.core.somaxconn"
+value = "2345"
+source = "a test"
+[[setting]]
+key = "ksm.pages_to_scan"
+value = "77"
+source = "a test"
+"#;
+
+#[test]
+fn a_side_with_a_profile_has_its_values_and_the_side_without_has_those_of_the_host() {
+    let Some((real, file)) = with_file() else { return };
+    let profile = real.home.file("two.toml", PROFILE);
+    let b = format!("host.profile={}", profile.display());
+    let sides = ["ab", "web", "--set", "measure.repeats=1", "--a", "host.profile=none", "--b", &b, "--trust"];
+    let said = real.start_as(played(&file, &[&sides[..], &SHORT].concat())).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let [[_, none], with] = [0, 1].map(|point| had(&real, &result.run, point));
+    assert!(none.is_none_or(|pages| pages == FOUND), "{said:?}");
+    assert_eq!(with, [Some("2345".to_owned()), Some("77".to_owned())], "{said:?}");
+    assert_eq!((result.provenance.as_it_was, &*value(&file)), (Some(true), FOUND), "{said:?}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
+fn a_setting_that_varies_has_each_value_in_its_own_repeats() {
+    let Some((real, file)) = with_file() else { return };
+    let shown = real.home.says(&["scenarios", "show", "web"]);
+    let vary = "[vary.pages]\nkey = \"host.setting.ksm.pages_to_scan\"\nvalues = [\"77\", \"88\"]\n";
+    let scenario = real.home.file("vary.toml", &format!("{}\n{vary}", shown.out));
+    let run = ["run", scenario.to_str().unwrap(), "--tiles", "1", "--set", "measure.repeats=1", "--trust"];
+    let said = real.start_as(played(&file, &[&run[..], &SHORT].concat())).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let pages = [0, 1].map(|point| had(&real, &result.run, point)[1].clone().unwrap_or_default());
+    assert_eq!(BTreeSet::from(pages), BTreeSet::from(["77".to_owned(), "88".to_owned()]), "{said:?}");
+    assert_eq!((result.provenance.as_it_was, &*value(&file)), (Some(true), FOUND), "{said:?}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
 /// A loop device without a use, which goes with this.
 struct Loop {
     device: String,
