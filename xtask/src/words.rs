@@ -25,9 +25,6 @@ const PAGES: [&str; 4] = ["README.md", "PROMISES.md", "SECURITY.md", "CHANGELOG.
 const HELP: &str = "crates/tilemark/src/arguments.rs";
 /// Rules that are for the words of users only, as names: in comments they are good English, or name a key of the record.
 const RIGHT_IN_SOURCE: [&str; 5] = ["as_it_was", "as_they_were", "is_no", "of_which", "voided"];
-/// Crates in which private names still have such words. Their comments have none.
-const WITH_OLD_NAMES: [&str; 4] =
-    ["tilemark-amqp-load", "tilemark-load", "tilemark-store", "tilemark-workloads"];
 
 /// Fails where a document, a help text, a name or a comment has such a word, or a crate's messages have more or fewer than are
 /// allowed.
@@ -153,12 +150,10 @@ fn in_source(rules: &[Rule]) -> Result<Vec<Found>> {
     let rules: Vec<Rule> = rules.iter().filter(is_for_source).cloned().collect();
     let mut found = Vec::new();
     for folder in crates()? {
-        let has_old_names = WITH_OLD_NAMES.iter().any(|name| folder.ends_with(name));
         for path in files_with_tests(&folder, "rs")? {
             let file = name_of(&path);
             let source = read(&file)?;
-            let names = if has_old_names { Vec::new() } else { names(&source, &file)? };
-            for (line, text) in comments(&source).into_iter().chain(names) {
+            for (line, text) in comments(&source).into_iter().chain(names(&source, &file)?) {
                 found.extend(uses(&rules, &file, line, &text));
             }
         }

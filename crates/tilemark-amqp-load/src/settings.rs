@@ -200,7 +200,7 @@ mod tests {
         let (flat_out, scheduled) = (ThroughputLoad::new(broker.clone()), LatencyLoad::new(broker));
         let sent = MessagingParameters::default;
         let forever = Duration::from_secs(u64::MAX);
-        for (checked, told) in [
+        for (checked, reported) in [
             (
                 ThroughputLoad { seconds: forever, ..flat_out.clone() }.check(),
                 "seconds is 18446744073709551615; it must be at most 86400: a day",
@@ -238,7 +238,7 @@ mod tests {
                 "ack is 11; it must not be more than prefetch, or the broker waits for an acknowledgement that never comes",
             ),
         ] {
-            assert_eq!(checked.unwrap_err().to_string(), told);
+            assert_eq!(checked.unwrap_err().to_string(), reported);
         }
         assert!(flat_out.check().is_ok() && scheduled.check().is_ok());
     }

@@ -327,8 +327,8 @@ mod tests {
         declare_exchange(&mut user, "tilemark-exchange", "fanout", false).unwrap();
         for (run, name) in [("queue", "'tilemark-queue-1-0'"), ("exchange", "'tilemark-exchange'")] {
             let error = Topology::declare(&address, TIMEOUT, run, SHAPE).unwrap_err();
-            let is_told = matches!(&error, LoadError::DeclaredOtherwise { text } if text.contains(name));
-            assert!(is_told, "{error}");
+            let is_named = matches!(&error, LoadError::DeclaredOtherwise { text } if text.contains(name));
+            assert!(is_named, "{error}");
         }
         user.close().unwrap();
         let left = broker.stop().unwrap();

@@ -53,7 +53,7 @@ struct StreamAccount {
 struct OpenSecond {
     counts: Counts,
     ended: u64,
-    parts_told: usize,
+    parts_reported: usize,
     latency: Vec<u64>,
     lateness: Vec<u64>,
 }
@@ -123,7 +123,7 @@ impl Account {
     pub(crate) fn offered(&mut self, stream: u32, second: u32, count: u64) {
         let open = self.open(stream, second);
         open.counts.offered += count;
-        open.parts_told += 1;
+        open.parts_reported += 1;
     }
 
     /// A request began that was intended in this second.
@@ -139,7 +139,7 @@ impl Account {
     /// All requests of the seconds before this one have begun.
     pub fn over_before(&mut self, stream: u32, second: u32) {
         let StreamAccount { open, parts, .. } = &mut self.streams[stream as usize];
-        open.range_mut(..second).for_each(|(_, open)| open.parts_told = *parts);
+        open.range_mut(..second).for_each(|(_, open)| open.parts_reported = *parts);
     }
 
     /// Keeps an error in words while there are few.
@@ -176,7 +176,7 @@ impl Account {
         for stream in 0..self.streams.len() {
             let account = &self.streams[stream];
             let is_ready =
-                |open: &OpenSecond| open.parts_told == account.parts && open.ended == open.counts.offered;
+                |open: &OpenSecond| open.parts_reported == account.parts && open.ended == open.counts.offered;
             let ready: Vec<u32> =
                 account.open.iter().filter(|(_, open)| is_ready(open)).map(|(second, _)| *second).collect();
             for second in ready {

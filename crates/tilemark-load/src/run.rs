@@ -129,7 +129,7 @@ impl<'a> Load<'a> {
         start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, LoadError> {
-        let (tell, told) = mpsc::channel();
+        let (tell, messages) = mpsc::channel();
         let workers: Vec<_> = (0..self.workers).map(|index| self.worker(index, factory)).collect();
         thread::scope(|scope| {
             let mut to_workers = Vec::new();
@@ -144,7 +144,7 @@ impl<'a> Load<'a> {
                     .map_err(LoadError::NoThread)?;
             }
             drop(tell);
-            self.listen(&told, &to_workers, start, events)
+            self.listen(&messages, &to_workers, start, events)
         })
     }
 
@@ -184,7 +184,7 @@ impl<'a> Load<'a> {
     /// Makes events of what the workers say.
     fn listen(
         &self,
-        told: &mpsc::Receiver<Message>,
+        messages: &mpsc::Receiver<Message>,
         to_workers: &[ToWorker],
         start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
@@ -197,7 +197,9 @@ impl<'a> Load<'a> {
             let times = stream.work.facts().good_and_tolerable();
             times.into_iter().for_each(|times| account.good_and_tolerable(place, times));
         }
-        let Some(origin) = start(self.wait_until_ready(told, &mut account)?) else { return Ok(Vec::new()) };
+        let Some(origin) = start(self.wait_until_ready(messages, &mut account)?) else {
+            return Ok(Vec::new());
+        };
         // Time for every thread to wake: none begins late.
         let origin = clock::at(origin) + 2_000_000;
         for worker in to_workers {
@@ -209,7 +211,7 @@ impl<'a> Load<'a> {
         let mut ended: Vec<Ended> = Vec::new();
         let mut turn = 0;
         while ended.len() < self.workers {
-            match told.recv().map_err(|_| LoadError::SenderLost)? {
+            match messages.recv().map_err(|_| LoadError::SenderLost)? {
                 Message::Samples(mut samples) => {
                     account.samples(&samples);
                     samples.clear();
@@ -242,12 +244,12 @@ impl<'a> Load<'a> {
     /// Waits until all connections of all workers are open.
     fn wait_until_ready(
         &self,
-        told: &mpsc::Receiver<Message>,
+        messages: &mpsc::Receiver<Message>,
         account: &mut Account,
     ) -> Result<Sender, LoadError> {
         let mut got: Vec<Got> = Vec::new();
         while got.len() < self.workers {
-            match told.recv().map_err(|_| LoadError::SenderLost)? {
+            match messages.recv().map_err(|_| LoadError::SenderLost)? {
                 Message::Ready(one) => got.push(one),
                 Message::Lost(error) => return Err(error),
                 Message::Trouble { stream, text } => account.trouble(stream, text),

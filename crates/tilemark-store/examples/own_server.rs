@@ -30,7 +30,7 @@ fn main() {
         _ => panic!("usage: own_server orders ENGINE PLACE CLIENTS SECONDS | load|bulk ENGINE PLACE SIZE"),
     };
     match done {
-        Ok(told) => println!("{told}"),
+        Ok(printed) => println!("{printed}"),
         Err(error) => {
             eprintln!("error: {}\n  to fix: {}", error.with_causes(), error.remedy());
             std::process::exit(3);
@@ -101,9 +101,9 @@ fn orders(server: &Server, clients: u32, seconds: u64) -> Result<Value, StoreErr
     let open = |_| open_session(&address);
     let result = run_load_with(facts, &demand, open, &mut books, &AtomicBool::new(false))?;
     assert_eq!(result.audit, "agrees", "what does not agree is no figure");
-    let mut told = serde_json::to_value(&result).expect("a result has only plain values");
-    told["server_cpu_s"] = json!(books.used_s);
-    Ok(told)
+    let mut printed = serde_json::to_value(&result).expect("a result has only plain values");
+    printed["server_cpu_s"] = json!(books.used_s);
+    Ok(printed)
 }
 
 fn load(server: &Server, size: &str) -> Result<Value, StoreError> {

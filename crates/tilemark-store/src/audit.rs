@@ -153,7 +153,7 @@ struct OrderAudit<'a> {
     lines: u64,
     net_cents: i64,
     lost: Cases,
-    untold: Cases,
+    not_reported: Cases,
     altered: Cases,
     wrong_sum: Cases,
 }
@@ -177,7 +177,7 @@ impl<'a> OrderAudit<'a> {
             lines: 0,
             net_cents: 0,
             lost: Cases::default(),
-            untold: Cases::default(),
+            not_reported: Cases::default(),
             altered: Cases::default(),
             wrong_sum: Cases::default(),
         }
@@ -228,7 +228,7 @@ impl<'a> OrderAudit<'a> {
         match self.confirmed.next_if(|confirmed| confirmed.id == order.id) {
             Some(confirmed) if confirmed.fingerprint == order.fingerprint => {}
             Some(confirmed) => self.altered.add(confirmed.id),
-            None => self.untold.add(order.id),
+            None => self.not_reported.add(order.id),
         }
     }
 
@@ -242,7 +242,7 @@ impl<'a> OrderAudit<'a> {
     fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         self.lost.tell("orders that were confirmed to clients are not in the database", &mut findings);
-        self.untold.tell("orders are in the database that were confirmed to no client", &mut findings);
+        self.not_reported.tell("orders are in the database that were confirmed to no client", &mut findings);
         self.altered.tell("orders differ from what was confirmed to their clients", &mut findings);
         self.wrong_sum.tell("orders have amounts that their lines do not add up to", &mut findings);
         findings

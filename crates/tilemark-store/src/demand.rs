@@ -173,9 +173,9 @@ fn within<T: PartialOrd>(
     rule: &str,
     range: RangeInclusive<T>,
     value: T,
-    told: String,
+    given: String,
 ) -> Result<(), StoreError> {
-    if range.contains(&value) { Ok(()) } else { Err(StoreError::Demand(format!("{rule}, not {told}"))) }
+    if range.contains(&value) { Ok(()) } else { Err(StoreError::Demand(format!("{rule}, not {given}"))) }
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ fn go_on(generator: &Generator) -> Result<(), StoreError> {
 }
 
 /// Reported so often where no rows are sent, because keys are made: the caller can only stop a load that it hears of.
-const TOLD_EVERY: Duration = Duration::from_millis(200);
+const REPORTED_EVERY: Duration = Duration::from_millis(200);
 
 fn run_lanes(
     address: &DatabaseAddress,
@@ -217,7 +217,7 @@ fn run_lanes(
         drop(sender);
         let mut sent = [0_u64; Table::ALL.len()];
         loop {
-            match receiver.recv_timeout(TOLD_EVERY) {
+            match receiver.recv_timeout(REPORTED_EVERY) {
                 Ok(at) => sent[at.table as usize] = at.bytes,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,

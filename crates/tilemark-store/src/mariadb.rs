@@ -148,8 +148,8 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
 /// Whether the server passes on the system's error 28 (ENOSPC): a table's file could not be written (3, 20, 1026), or the
 /// storage engine says so (1030). The words after the number are in the server's language.
 fn says_no_space(server: &mysql::MySqlError) -> bool {
-    let told = ["error 28 ", "Errcode: 28 ", "errno: 28 "];
-    matches!(server.code, 3 | 20 | 1026 | 1030) && told.iter().any(|text| server.message.contains(text))
+    let texts = ["error 28 ", "Errcode: 28 ", "errno: 28 "];
+    matches!(server.code, 3 | 20 | 1026 | 1030) && texts.iter().any(|text| server.message.contains(text))
 }
 
 /// A client's connection. The library opens it, logs in and prepares; everything else goes by our own wire on the same connection.
@@ -372,10 +372,10 @@ fn load_by_library(
     mut make: impl FnMut(&mut dyn io::Write) -> Result<TableSum, StoreDataError> + Send + 'static,
 ) -> (Result<(), mysql::Error>, Option<Result<TableSum, StoreDataError>>) {
     let outcome: Outcome = Arc::default();
-    let told = Arc::clone(&outcome);
+    let slot = Arc::clone(&outcome);
     conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
         let (made, failed) = ended(make(stream));
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         failed
     })));
     let loaded = kept(|| conn.query_drop(sql));

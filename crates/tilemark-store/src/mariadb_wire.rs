@@ -266,8 +266,8 @@ impl Wire {
             _ => first.length()?,
         };
         // Columns that did not change since the statement was prepared are not described again, and a byte says so.
-        let told = if first.peek() == Some(0) { 0 } else { columns };
-        for _ in 0..told {
+        let described = if first.peek() == Some(0) { 0 } else { columns };
+        for _ in 0..described {
             self.packet()?;
         }
         let at = self.packet()?;
@@ -302,7 +302,7 @@ impl Wire {
         self.read = at.end;
         match self.received[at.clone()] {
             [] => Err(broken("the server sent an empty packet".to_owned())),
-            [REFUSED, ref told @ ..] => Err(refusal(told)?),
+            [REFUSED, ref body @ ..] => Err(refusal(body)?),
             _ => Ok(at),
         }
     }
@@ -488,14 +488,14 @@ fn end_of_rows(packet: &[u8]) -> Option<u16> {
 }
 
 /// What the server said when it refused: code, `#` and state, message. Early refusals have no state.
-fn refusal(told: &[u8]) -> io::Result<mysql::Error> {
-    let mut told = Bytes(told);
-    let code = told.u16()?;
+fn refusal(body: &[u8]) -> io::Result<mysql::Error> {
+    let mut body = Bytes(body);
+    let code = body.u16()?;
     let mut state = "HY000".to_owned();
-    if told.peek() == Some(b'#') {
-        state = String::from_utf8_lossy(&told.skip(6)?[1..]).into_owned();
+    if body.peek() == Some(b'#') {
+        state = String::from_utf8_lossy(&body.skip(6)?[1..]).into_owned();
     }
-    let message = String::from_utf8_lossy(told.0).into_owned();
+    let message = String::from_utf8_lossy(body.0).into_owned();
     Ok(mysql::Error::MySqlError(MySqlError { state, message, code }))
 }
 
@@ -688,9 +688,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_broken(outcome: Result<Done, mysql::Error>, told: &str) {
+    fn assert_broken(outcome: Result<Done, mysql::Error>, reason: &str) {
         match outcome {
-            Err(mysql::Error::IoError(error)) => assert!(error.to_string().contains(told), "{error}"),
+            Err(mysql::Error::IoError(error)) => assert!(error.to_string().contains(reason), "{error}"),
             other => panic!("{other:?}"),
         }
     }
@@ -701,8 +701,8 @@ mod tests {
         tell(&server, &[done(5, LAST)], 100);
         let long = "x".repeat(300);
         let values = [Bound::Number(-2), Bound::Text("ab"), Bound::Text(&long)];
-        let told = wire.execute(0x0102, &values, &mut |_| Ok(())).unwrap();
-        assert_eq!(told, Done { rows: 0, insert_id: 5 });
+        let done = wire.execute(0x0102, &values, &mut |_| Ok(())).unwrap();
+        assert_eq!(done, Done { rows: 0, insert_id: 5 });
         let mut wanted = vec![0x4c, 1, 0, 0, 0x17, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 253, 0, 253, 0];
         wanted.extend_from_slice(&(-2_i64).to_le_bytes());
         wanted.extend_from_slice(b"\x02ab\xfc\x2c\x01");
@@ -717,11 +717,11 @@ mod tests {
             for _ in 0..3 {
                 tell(&server, &three_answers(), piece);
                 let mut rows = Vec::new();
-                let told = wire.query("three", &mut |row| {
+                let done = wire.query("three", &mut |row| {
                     rows.push(numbers::<2>(row)?);
                     Ok(())
                 });
-                assert_eq!(told.unwrap(), Done { rows: 2, insert_id: 9 });
+                assert_eq!(done.unwrap(), Done { rows: 2, insert_id: 9 });
                 assert_eq!(rows, [[7, -12], [8, 4_000_000_000]]);
                 assert_eq!(heard(&server), b"\x06\0\0\0\x03three");
             }
@@ -735,11 +735,11 @@ mod tests {
         tell(&server, &[vec![2, 0], end(LAST), row.clone(), row, end(LAST)], 100);
         let mut ids = Vec::new();
         let column = FirstNumber { at: 2, bytes: 4 };
-        let told = wire.execute(1, &[], &mut |row| {
+        let done = wire.execute(1, &[], &mut |row| {
             ids.push(column.read(row)?);
             Ok(())
         });
-        assert_eq!((told.unwrap().rows, ids), (2, vec![42, 42]));
+        assert_eq!((done.unwrap().rows, ids), (2, vec![42, 42]));
     }
 
     #[test]
@@ -749,11 +749,11 @@ mod tests {
         let rows = [texts(&["1", "2"]), long, texts(&["3", "4"])];
         tell(&server, &table(&rows, LAST), 1000);
         let mut seen = Vec::new();
-        let told = wire.query("long", &mut |row| {
+        let done = wire.query("long", &mut |row| {
             seen.push(row.to_vec());
             Ok(())
         });
-        assert_eq!(told.unwrap().rows, 3);
+        assert_eq!(done.unwrap().rows, 3);
         assert!(seen == rows, "the rows are those that were sent");
     }
 
@@ -809,7 +809,7 @@ mod tests {
         assert_broken(outcome, "a command of 16777216 bytes is longer than a packet can be");
         let mut nothing = [0; 1];
         assert!(recv(&server, &mut nothing[..], RecvFlags::DONTWAIT).is_err(), "nothing was sent");
-        for (bytes, told) in [
+        for (bytes, reason) in [
             (&[0xff, 0xff, 0xff, 1][..], "16777215 bytes or more is too long"),
             (&[1, 0, 0, 2, 0], "packet 2 in the place of 1"),
             (&[0, 0, 0, 1], "an empty packet"),
@@ -819,7 +819,7 @@ mod tests {
         ] {
             let (mut wire, server) = pair();
             send(&server, bytes, SendFlags::NOSIGNAL).unwrap();
-            assert_broken(ask(&mut wire), told);
+            assert_broken(ask(&mut wire), reason);
         }
         let (mut wire, server) = pair();
         send(&server, b"\x07\0\0\x01\0\0\0\0\0\0\0more", SendFlags::NOSIGNAL).unwrap();

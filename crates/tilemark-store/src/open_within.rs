@@ -25,11 +25,11 @@ fn open_within<C: Send + 'static>(
     address: &DatabaseAddress,
     open: impl FnOnce(&DatabaseAddress) -> Result<C, StoreError> + Send + 'static,
 ) -> Result<C, StoreError> {
-    let (tell, told) = mpsc::channel();
+    let (sender, opened) = mpsc::channel();
     let asked = address.clone();
     // Nobody listens any more when it took too long: then the connection is dropped.
-    thread::spawn(move || drop(tell.send(open(&asked))));
-    told.recv_timeout(limit).unwrap_or_else(|_| {
+    thread::spawn(move || drop(sender.send(open(&asked))));
+    opened.recv_timeout(limit).unwrap_or_else(|_| {
         let source = format!("it takes connections and has said nothing for {} s", limit.as_secs()).into();
         Err(StoreError::Down { address: address.to_string(), source })
     })
@@ -48,10 +48,10 @@ mod tests {
         for scheme in ["mysql", "postgres"] {
             let address = format!("{scheme}://web:tiger@{place}/store").parse().unwrap();
             let refused = open_within(Duration::from_secs(1), &address, open_console_at).map(drop);
-            let told = refused.unwrap_err().with_causes();
+            let error = refused.unwrap_err().with_causes();
             assert!(
-                told.contains("no database answers at") && told.contains("said nothing for 1 s"),
-                "{told}"
+                error.contains("no database answers at") && error.contains("said nothing for 1 s"),
+                "{error}"
             );
         }
     }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_of_our_own_voids_a_run_from_a_tenth_of_the_latency_on() {
+    fn lateness_of_our_own_discards_a_run_from_a_tenth_of_the_latency_on() {
         let late_by = |late_us: u64| {
             verdict(|figures, _| {
                 for _ in 0..3_000 {

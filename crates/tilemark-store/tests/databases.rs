@@ -377,8 +377,8 @@ fn bad_input(engine: Engine) {
     if engine == Engine::Postgresql {
         sql("ALTER TABLE customers ALTER COLUMN customerid TYPE bigint");
         let result = run(&address, &demand(1));
-        let told = format!("{:?}", result.error_kinds);
-        assert!(told.contains("the schema is not that of the store: a "), "{told}");
+        let kinds = format!("{:?}", result.error_kinds);
+        assert!(kinds.contains("the schema is not that of the store: a "), "{kinds}");
         assert_eq!(result.verdict.status, Status::NotTrusted);
         sql("ALTER TABLE customers ALTER COLUMN customerid TYPE int");
     }
@@ -419,7 +419,7 @@ fn bad_input(engine: Engine) {
 fn failed_load(engine: Engine) {
     let Some(server) = start(engine) else { return };
     let address = server.database("store");
-    let (breaking, mending) = match engine {
+    let (breaking, repairing) = match engine {
         Engine::Mariadb => ("SET GLOBAL local_infile = 0", "SET GLOBAL local_infile = 1"),
         // The name of an index is taken.
         Engine::Postgresql => ("CREATE SEQUENCE products_title", "DROP SEQUENCE products_title"),
@@ -432,7 +432,7 @@ fn failed_load(engine: Engine) {
             | (Engine::Postgresql, StoreError::Statement { .. })
     );
     assert!(right, "{}", error.with_causes());
-    server.sql("store", mending);
+    server.sql("store", repairing);
     let generator = small_store();
     let stop = generator.stop_flag();
     let error =

@@ -54,15 +54,15 @@ impl MergedEvents {
 
     /// How busy the seconds were that all engines at work have reported.
     fn reported_by_all(&mut self) -> Vec<LoadEvent> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         self.busy.retain(|second, of_engines| {
             let by_all = self.at_work.iter().all(|engine| of_engines.contains_key(engine));
             if by_all {
-                told.push(LoadEvent::busy(*second, all_together(of_engines.values())));
+                events.push(LoadEvent::busy(*second, all_together(of_engines.values())));
             }
             !by_all
         });
-        told
+        events
     }
 }
 

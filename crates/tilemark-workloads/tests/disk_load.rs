@@ -76,9 +76,9 @@ fn fio_is_measured_second_by_second_without_its_warmup() {
     assert_eq!(total.id, 5);
     assert!(total.counts.completed > 0 && total.counts.bytes > 0, "{:?}", total.counts);
     assert!(!gathered.seconds.is_empty());
-    let told: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
-    assert_eq!(gathered.latency(|id| id == 5).unwrap().len(), told);
-    assert!(told <= total.counts.completed);
+    let reported: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
+    assert_eq!(gathered.latency(|id| id == 5).unwrap().len(), reported);
+    assert!(reported <= total.counts.completed);
     assert!(gathered.outputs[&5].contains("\"jobs\""));
 }
 

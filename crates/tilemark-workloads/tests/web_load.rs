@@ -30,8 +30,8 @@ fn every_request_of_an_open_loop_is_counted_once_and_seconds_sum_up() {
         assert_eq!(counts(&gathered), all, "{:?}", gathered.totals[0].errors);
         assert_eq!(gathered.latency(|_| true).unwrap().len(), count);
         assert_eq!(gathered.lateness(|_| true).unwrap().len(), count);
-        let told: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
-        assert_eq!(told, count);
+        let answered: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
+        assert_eq!(answered, count);
     }
 }
 

@@ -289,9 +289,12 @@ impl Server {
             let mut command = Command::new(find("mariadb-check").unwrap());
             command.args(["--no-defaults", "--extended", "-u", self.user, "-S"]);
             let output = command.arg(self.folder.path().join("socket")).arg(database).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
-            assert!(told.lines().count() >= 8 && told.lines().all(|line| line.ends_with(" OK")), "{told}");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                printed.lines().count() >= 8 && printed.lines().all(|line| line.ends_with(" OK")),
+                "{printed}"
+            );
         }
         let keys = self.sql(
             database,

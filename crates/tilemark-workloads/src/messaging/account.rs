@@ -7,7 +7,7 @@ use tilemark_load::figures::encode;
 use tilemark_plan::workload::{Finding, IncidentKind};
 
 /// Errors that are reported in words.
-const TOLD: usize = 5;
+const SHOWN: usize = 5;
 
 const LOST: &str = "lost";
 const UNDELIVERED: &str = "not delivered when the broker ended";
@@ -164,7 +164,7 @@ fn errors(counts: &[(u64, &'static str)], named: &[String], ended: Option<&Strin
     let undelivered =
         |(count, what): &(u64, &'static str)| (*count, if *what == LOST { UNDELIVERED } else { *what });
     let counts: Vec<(u64, &str)> = counts.iter().map(undelivered).collect();
-    std::iter::once(ended.clone()).chain(in_words(&counts, &[])).take(TOLD).collect()
+    std::iter::once(ended.clone()).chain(in_words(&counts, &[])).take(SHOWN).collect()
 }
 
 /// What no broker may do with what it took, in the warm-up either, and that it ended: then what is missing may still be in it. Order is no
@@ -184,7 +184,7 @@ fn sum(counts: &[(u64, &str)]) -> u64 {
 fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
     let counted = counts.iter().filter(|(count, _)| *count > 0);
     let sums = counted.map(|(count, what)| format!("messages {what}: {count}"));
-    sums.chain(named.iter().cloned()).take(TOLD).collect()
+    sums.chain(named.iter().cloned()).take(SHOWN).collect()
 }
 
 #[cfg(test)]

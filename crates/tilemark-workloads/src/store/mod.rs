@@ -37,7 +37,7 @@ pub const DATABASE: &str = "store";
 /// Where MariaDB listens inside its guest.
 pub const MARIADB_SOCKET: &str = "/run/tilemark/mariadb.sock";
 /// Errors that are reported in words.
-const ERRORS_TOLD: usize = 5;
+const ERRORS_SHOWN: usize = 5;
 /// Time between two looks at whether the load shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -273,14 +273,14 @@ impl<'a> StoreStream<'a> {
             // Clients that gave up early served nothing in what was left.
             seconds: job.length.as_seconds(),
             client_cpu_s: result.client_cpu_s,
-            errors: told_errors(&result),
+            errors: shown_errors(&result),
             findings,
         })
     }
 }
 
-fn told_errors(result: &LoadResult) -> Vec<String> {
-    let kinds = result.error_kinds.iter().take(ERRORS_TOLD);
+fn shown_errors(result: &LoadResult) -> Vec<String> {
+    let kinds = result.error_kinds.iter().take(ERRORS_SHOWN);
     kinds.map(|(message, count)| format!("{message} ({count} times)")).collect()
 }
 

@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn each_size_is_one_file_of_that_length() {
         let files = service_files(&mix(&[(1024, 3), (10, 1), (1024, 1)])).unwrap();
-        let told: Vec<(&str, usize)> =
+        let reported: Vec<(&str, usize)> =
             files.iter().map(|file| (&file.path[..], file.contents.len())).collect();
-        assert_eq!(told, [("10.bin", 10), ("1024.bin", 1024)]);
+        assert_eq!(reported, [("10.bin", 10), ("1024.bin", 1024)]);
     }
 
     #[test]
