@@ -83,8 +83,8 @@ pub(crate) fn try_job(
             return Err(Failure::from_error(FailureCode::HostUnfit, &error, remedy));
         }
     };
-    // Held open, since the keeper removes it with the state folder.
-    let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;
+    // Held open, since the keeper removes it with the state folder. It may have done so already: how it ended is what counts then.
+    let mut log = File::open(state.log());
     let begun = read_back.begun();
     let outcome = match begun {
         Ok(()) => converse(job, &mut keeper, listener),
@@ -100,7 +100,7 @@ pub(crate) fn try_job(
     read_back.ending();
     let gone = keeper.wait();
     let mut log_text = String::new();
-    if failed {
+    if failed && let Ok(log) = &mut log {
         // What cannot be read cannot be shown; the failure itself is reported all the same.
         let _ = log.read_to_string(&mut log_text);
     }
