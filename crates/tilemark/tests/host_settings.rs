@@ -359,7 +359,7 @@ p99 = "10s"
 const ONE_HARMS: &str = r#"
 schema = 1
 name = "buffers"
-about = "One setting that harms downloads, and two that do nothing."
+about = "One setting that harms downloads, and ten that do nothing."
 [[setting]]
 key = "net.ipv4.tcp_rmem"
 value = "4096 4096 4096"
@@ -367,8 +367,32 @@ value = "4096 4096 4096"
 key = "net.ipv4.tcp_keepalive_time"
 value = "3600"
 [[setting]]
+key = "net.ipv4.tcp_keepalive_intvl"
+value = "33"
+[[setting]]
+key = "net.ipv4.tcp_keepalive_probes"
+value = "5"
+[[setting]]
 key = "net.ipv4.tcp_syn_retries"
 value = "4"
+[[setting]]
+key = "net.ipv4.tcp_synack_retries"
+value = "4"
+[[setting]]
+key = "net.ipv4.tcp_retries1"
+value = "4"
+[[setting]]
+key = "net.ipv4.tcp_retries2"
+value = "9"
+[[setting]]
+key = "net.ipv4.tcp_orphan_retries"
+value = "3"
+[[setting]]
+key = "net.ipv4.tcp_fin_timeout"
+value = "17"
+[[setting]]
+key = "net.ipv4.tcp_max_reordering"
+value = "301"
 "#;
 
 /// The whole command on a real host, as often as is asked for; each is printed.
