@@ -6,13 +6,13 @@
 use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal};
 use serde_json::Value;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -223,12 +223,143 @@ fn output_error_and_code_come_through_apart_and_unchanged() {
     assert_eq!(lab.processes(), NONE);
 }
 
+/// Two guests of QEMU whose memory is on node 0, of which one is pinned to node 1 and released. Before, while and after that it prints of each
+/// where its threads may run and its pages are. One thread had a processor of its own.
+const PINS: &str = r#"
+    cd /var/lib/tilemark
+    declare -A process
+    show() {
+        for guest in node1-web other; do
+            echo "== $1 $guest"
+            grep -HE '^(Cpus|Mems)_allowed_list' /proc/${process[$guest]}/task/*/status
+            cat /proc/${process[$guest]}/numa_maps
+        done
+    }
+    for guest in node1-web other; do
+        taskset -c 0-1 qemu-system-x86_64 -name guest=$guest,debug-threads=on -accel kvm -smp 2 -m 96 \
+            -object memory-backend-ram,id=ram,size=96M,prealloc=on,host-nodes=0,policy=bind -machine pc,memory-backend=ram \
+            -nodefaults -no-user-config -display none >$guest.log 2>&1 &
+        process[$guest]=$!
+        until [ "$(cat /proc/$!/task/*/comm | grep -c KVM)" = 2 ]; do
+            kill -0 $! || { cat $guest.log >&2; exit 1; }
+            sleep 0.2
+        done
+    done
+    taskset -pc 1 $(cd /proc/${process[node1-web]}/task && grep -l 'CPU 1/KVM' */comm | cut -d / -f 1) >&2
+    show before
+    echo 'node1-* 1' >pins
+    echo '== report'; tilemark host pin pins --json
+    show pinned
+    echo '== undone'; tilemark host unpin --json
+    show after
+    kill ${process[@]}"#;
+
+/// What a lab shows of itself, and of guests that are pinned on it: one boot for both tests.
+fn shown(lab: &Lab) -> &'static str {
+    static SHOWN: OnceLock<String> = OnceLock::new();
+    let script = ["! touch /var/cache/tilemark/images/x 2>/dev/null; tilemark doctor --json", PINS];
+    SHOWN.get_or_init(|| lab.script(&script.concat()))
+}
+
+/// What the lab printed below this title.
+fn part<'t>(shown: &'t str, title: &str) -> &'t str {
+    let mut parts = shown.split("== ").filter_map(|part| part.split_once('\n'));
+    parts.find(|(found, _)| *found == title).unwrap_or_else(|| panic!("no {title}: {shown}")).1
+}
+
+/// Where a guest is.
+#[derive(Debug, PartialEq, Eq)]
+struct Whereabouts {
+    /// By the file of each thread: its processors and its nodes.
+    threads: BTreeMap<String, [String; 2]>,
+    /// Memory that is bound, by address (numa(7)).
+    bound: BTreeMap<String, String>,
+    /// Pages on each node.
+    pages: [u64; 2],
+    /// Those of no file.
+    own_pages: [u64; 2],
+}
+
+impl Whereabouts {
+    fn of(shown: &str, title: &str) -> Self {
+        let mut all =
+            Self { threads: BTreeMap::new(), bound: BTreeMap::new(), pages: [0; 2], own_pages: [0; 2] };
+        for line in part(shown, title).lines() {
+            if let Some((file, limit)) = line.split_once(":Cpus_allowed_list:") {
+                all.threads.entry(file.to_owned()).or_default()[0] = limit.trim().to_owned();
+            } else if let Some((file, limit)) = line.split_once(":Mems_allowed_list:") {
+                all.threads.entry(file.to_owned()).or_default()[1] = limit.trim().to_owned();
+            } else {
+                all.add_memory(line);
+            }
+        }
+        all
+    }
+
+    /// A line of numa_maps (proc_pid_numa_maps(5)): `ADDRESS POLICY file=PATH … N0=PAGES N1=PAGES`.
+    fn add_memory(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words[1] != "default" {
+            self.bound.insert(words[0].to_owned(), words[1].to_owned());
+        }
+        let is_own = !words.iter().any(|word| word.starts_with("file="));
+        for (node, name) in ["N0=", "N1="].into_iter().enumerate() {
+            let pages = words.iter().find_map(|word| word.strip_prefix(name)?.parse().ok()).unwrap_or(0);
+            self.pages[node] += pages;
+            self.own_pages[node] += if is_own { pages } else { 0 };
+        }
+    }
+
+    #[track_caller]
+    fn has_memory_on(&self, node: usize) {
+        let all: u64 = self.pages.iter().sum();
+        assert!(all >= PAGES_OF_GUEST && self.pages[node] * 100 >= all * 99, "{self:#?}");
+    }
+}
+
+/// Of 4 KiB, in the 96 MiB of a guest.
+const PAGES_OF_GUEST: u64 = 96 << 8;
+
+#[test]
+fn a_real_qemu_is_pinned_to_a_node_with_its_memory_and_released_and_no_other_is_touched() {
+    let name = "a_real_qemu_is_pinned_to_a_node_with_its_memory_and_released_and_no_other_is_touched";
+    let Some(lab) = lab(name) else { return };
+    let shown = shown(&lab);
+    let [before, pinned, after] =
+        ["before", "pinned", "after"].map(|moment| Whereabouts::of(shown, &format!("{moment} node1-web")));
+    assert!(before.own_pages[0] >= PAGES_OF_GUEST, "{before:#?}");
+    assert_eq!(before.bound.values().collect::<Vec<_>>(), ["bind:0"]);
+    let narrow = before.threads.values().filter(|[processors, _]| processors == "1").count();
+    assert!(narrow == 1 && before.threads.len() > 2, "{before:#?}");
+
+    let report = &json(part(shown, "report"))["pinned"][0];
+    assert_eq!((&report["name"], &report["notes"]), (&"node1-web".into(), &Value::Array(Vec::new())));
+    assert_eq!(report["threads"], before.threads.len());
+    assert!(pinned.threads.keys().eq(before.threads.keys()), "{pinned:#?}");
+    assert!(pinned.threads.values().all(|thread| *thread == ["2-3", "0-1"]), "{pinned:#?}");
+    pinned.has_memory_on(1);
+
+    let undone = &json(part(shown, "undone"))["guests"][0];
+    assert_eq!(undone["threads"], before.threads.len());
+    assert_eq!((&after.threads, &after.bound), (&before.threads, &before.bound));
+    // It stays where it was moved to: nothing holds it there.
+    after.has_memory_on(1);
+
+    let [before, pinned, after] =
+        ["before", "pinned", "after"].map(|moment| Whereabouts::of(shown, &format!("{moment} other")));
+    assert!(before.own_pages[0] >= PAGES_OF_GUEST, "{before:#?}");
+    for moment in [pinned, after] {
+        assert_eq!((&moment.threads, &moment.bound), (&before.threads, &before.bound));
+        // Pages of files, such as QEMU's own, are one guest's as much as the other's.
+        assert_eq!(moment.own_pages[1], before.own_pages[1], "{moment:#?}");
+    }
+}
+
 #[test]
 fn the_server_has_usable_kvm_two_nodes_an_iommu_and_a_cache_that_cannot_be_written() {
     let name = "the_server_has_usable_kvm_two_nodes_an_iommu_and_a_cache_that_cannot_be_written";
     let Some(lab) = lab(name) else { return };
-    let said = lab.script("! touch /var/cache/tilemark/images/x 2>/dev/null; tilemark doctor --json");
-    let doctor = json(&said);
+    let doctor = json(shown(&lab).split("== ").next().unwrap());
     let facts = &doctor["facts"];
     assert_eq!(doctor["accelerators"]["kvm"]["verdict"], "usable", "{:#}", doctor["accelerators"]);
     let nodes = facts["numa_nodes"]["value"].as_array().unwrap();
