@@ -93,6 +93,56 @@ fn a_watch_pins_guests_that_start_later_and_keeps_everybody_else_out() {
     assert_eq!(home.says(&["host", "unpin"]).code, Some(0));
 }
 
+/// The command where the kernel calls a process of root's `numad`, by a mount that nobody else sees.
+fn beside_numad(home: &Home, process: &Child, arguments: &[&str]) -> Command {
+    let script = r#"mount --bind "$1" "/proc/$2/comm" && shift 2 && exec "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(home.file("comm", "numad\n"));
+    command.arg(process.id().to_string()).args(["env", "--default-signal=INT", TILEMARK, "host", "pin"]);
+    command.args(arguments).env("TILEMARK_HOME", home.path());
+    command
+}
+
+#[test]
+fn a_numad_that_runs_is_named_beside_what_was_pinned_with_what_to_do() {
+    if !common::is_root() {
+        common::skipped("mounting needs root");
+        return;
+    }
+    let home = Home::new();
+    let (mine, plays_numad) = (Player::named(&own("beside-numad")), Player::named(&own("numad")));
+    let file = home.file("pins", &format!("{} cpus 0\n", own("beside-*")));
+    let file = file.to_str().unwrap();
+    let says =
+        |arguments: &[&str]| Said::of(&beside_numad(&home, &plays_numad.0, arguments).output().unwrap());
+    let runs = format!("numad runs (process {})", plays_numad.0.id());
+    let said = says(&[file]);
+    assert_eq!((said.code, mine.processors().as_str()), (Some(0), "0"), "{said:?}");
+    assert!(said.out.contains(&format!("\nNote: {runs} and moves guests between nodes too: ")), "{said:?}");
+    assert!(said.out.contains("`systemctl stop numad`"), "{said:?}");
+    let rival = &says(&[file, "--json"]).json()["rivals"][0];
+    assert_eq!((&rival["program"], &rival["process"]), (&"numad".into(), &plays_numad.0.id().into()));
+    assert!(rival["what"].is_string() && rival["remedy"].is_string(), "{rival}");
+
+    let mut watch = beside_numad(&home, &plays_numad.0, &[file, "--watch"]);
+    let mut watch = watch.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
+    // It looks once to the end, whenever it is interrupted.
+    let mut said = Vec::new();
+    while !said.last().is_some_and(|line: &String| line.starts_with("Looking for guests")) {
+        said.push(lines.next().unwrap());
+    }
+    let pid = rustix::process::Pid::from_child(&watch);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    said.extend(lines);
+    assert!(said.iter().any(|line| line.starts_with(&runs)), "{said:?}");
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+
+    let alone = home.says(&["host", "pin", file]);
+    assert!(alone.code == Some(0) && !alone.out.contains("Note:"), "{alone:?}");
+    assert_eq!(home.says(&["host", "unpin"]).code, Some(0));
+}
+
 #[test]
 fn what_cannot_be_pinned_is_bad_input_with_a_remedy() {
     let home = Home::new();

@@ -4,6 +4,7 @@ pub mod apply;
 mod describe;
 pub mod exchange;
 mod huge_pages;
+mod movers;
 pub mod pin;
 pub mod plan;
 pub mod profile;

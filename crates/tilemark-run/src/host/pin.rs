@@ -2,6 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode, place_distrusted, state_failed},
+    host::movers::movers,
     job::state_folder::boot_id,
     progress::Listener,
     stop::interrupted,
@@ -15,8 +16,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_host::pin::{
-    Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, Processes, pin, pin_again, unpin,
+use tilemark_host::{
+    pin::{
+        Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, pin, pin_again,
+        unpin,
+    },
+    setting::known::Root,
 };
 use tilemark_record::{lock_within, places::Places};
 use tilemark_sys::{
@@ -25,7 +30,8 @@ use tilemark_sys::{
 };
 use tilemark_units::counted;
 
-pub use tilemark_host::pin::{PinReport, Pinned, ThreadBinding, Unpinned};
+pub use super::movers::Mover;
+pub use tilemark_host::pin::{Pinned, ThreadBinding, Unpinned};
 
 /// Largest file of globs that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -46,6 +52,16 @@ pub enum Looking {
     Once,
     /// Until Ctrl-C, guests that are started later too.
     UntilInterrupted,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+pub struct PinsDone {
+    /// Each guest that runs.
+    #[serde(flatten)]
+    pub report: PinReport,
+    /// Programs that run and bind guests themselves.
+    pub rivals: Vec<Mover>,
 }
 
 /// What was undone.
@@ -72,7 +88,7 @@ pub fn pin_guests(
     file: &Path,
     looking: Looking,
     listener: &mut dyn Listener,
-) -> Result<PinReport, Failure> {
+) -> Result<PinsDone, Failure> {
     let map = read_map(file)?;
     let _lock = lock(&places.state)?;
     let journal = journal(&places.state)?;
@@ -82,7 +98,7 @@ pub fn pin_guests(
             if report.pinned.is_empty() && report.refused.is_empty() {
                 return Err(no_guest(file, &report));
             }
-            Ok(report)
+            Ok(PinsDone { report, rivals: movers(&Root::real()) })
         }
         Looking::UntilInterrupted => watch(&journal, &map, listener),
     }
@@ -116,7 +132,7 @@ fn read_map(file: &Path) -> Result<PinMap, Failure> {
     })
 }
 
-fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Result<PinReport, Failure> {
+fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Result<PinsDone, Failure> {
     let mut shown: BTreeMap<u32, String> = BTreeMap::new();
     listener.note(
         "Looking for guests until Ctrl-C. They stay where they are then: `tilemark host unpin` undoes it.",
@@ -131,7 +147,9 @@ fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Res
                 format!("{} (process {}): {}. To fix: {}", guest.name, guest.pid, guest.why, guest.remedy),
             )
         });
-        let now: BTreeMap<u32, String> = pinned.chain(refused).collect();
+        let rivals = movers(&Root::real());
+        let of_rivals = rivals.iter().map(|rival| (rival.process, rival.in_words()));
+        let now: BTreeMap<u32, String> = pinned.chain(refused).chain(of_rivals).collect();
         for (pid, words) in &now {
             if shown.get(pid) != Some(words) {
                 listener.note(words);
@@ -141,7 +159,7 @@ fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Res
         let looked = Instant::now();
         while looked.elapsed() < BETWEEN_LOOKS {
             if interrupted() {
-                return Ok(report);
+                return Ok(PinsDone { report, rivals });
             }
             thread::sleep(BETWEEN_INTERRUPT_LOOKS);
         }

@@ -63,17 +63,11 @@ pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<
             .iter()
             .any(|key| key.strip_prefix("service.").unwrap_or(key).trim_end_matches(".service") == service)
     };
-    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut found: Vec<Rival> = processes
-        .filter_map(|process| {
-            let name = fs::read_to_string(proc.join(format!("{process}/comm"))).ok()?;
-            let Program { service, keys, .. } =
-                PROGRAMS.into_iter().find(|program| program.comm == name.trim())?;
-            let status = read_kernel_text(&proc.join(format!("{process}/status")));
-            if status.is_ok_and(|status| !is_of_root(&status)) {
-                return None;
-            }
+    let is_known = |name: &str| PROGRAMS.iter().any(|program| program.comm == name);
+    let mut found: Vec<Rival> = processes_of_root(proc, is_known)
+        .into_iter()
+        .filter_map(|(process, name)| {
+            let Program { service, keys, .. } = PROGRAMS.into_iter().find(|program| program.comm == name)?;
             let keys = changed_by(keys, changed);
             let is_rival = !keys.is_empty() && !is_stopped(service);
             is_rival.then(|| Rival { program: service.to_owned(), process, keys })
@@ -84,8 +78,23 @@ pub(crate) fn rivals_of(proc: &Path, changed: &[&str], stopped: &[&str]) -> Vec<
     found
 }
 
-/// Whether it is a process of root's, by the real user in its status (proc_pid_status(5)). No other one can change settings, and any user
-/// can call a program as those are called.
+/// Root's processes among those in `proc` whose names are wanted, each with its name. No other user's can change settings, and any user can
+/// call a program as those are called.
+pub(super) fn processes_of_root(proc: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<(u32, String)> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_root = processes.filter_map(|process| {
+        let name = fs::read_to_string(proc.join(format!("{process}/comm"))).ok()?.trim().to_owned();
+        if !is_wanted(&name) {
+            return None;
+        }
+        let status = read_kernel_text(&proc.join(format!("{process}/status")));
+        status.map_or(true, |status| is_of_root(&status)).then_some((process, name))
+    });
+    of_root.collect()
+}
+
+/// Whether it is a process of root's, by the real user in its status (proc_pid_status(5)).
 fn is_of_root(status: &str) -> bool {
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     uid.and_then(|uids| uids.split_whitespace().next()) == Some("0")

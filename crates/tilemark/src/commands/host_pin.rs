@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
-    host::pin::{Looking, PinReport, ThreadBinding, Undone, in_words, pin_guests, undo},
+    host::pin::{Looking, PinsDone, ThreadBinding, Undone, in_words, pin_guests, undo},
     plan_words::counted,
 };
 
@@ -21,11 +21,12 @@ pub(super) fn pin(file: &Path, watch: bool, form: Form) -> ExitCode {
         outcome,
         form,
         described,
-        |report| if report.refused.is_empty() { 0 } else { HOST_UNFIT },
+        |done| if done.report.refused.is_empty() { 0 } else { HOST_UNFIT },
     )
 }
 
-fn described(report: &PinReport) -> String {
+fn described(done: &PinsDone) -> String {
+    let PinsDone { report, rivals } = done;
     let mut lines: Vec<String> = report.pinned.iter().map(in_words).collect();
     lines.extend(report.refused.iter().map(|guest| {
         format!(
@@ -36,6 +37,7 @@ fn described(report: &PinReport) -> String {
     if !report.left_alone.is_empty() {
         lines.push(format!("In no line of the file, and not touched: {}.", report.left_alone.join(", ")));
     }
+    lines.extend(rivals.iter().map(|rival| format!("Note: {}", rival.in_words())));
     if !report.pinned.is_empty() {
         lines.push("`tilemark host unpin` undoes it.".to_owned());
     }
