@@ -91,7 +91,8 @@ fn test(setting: &ProfileSetting) -> &'static str {
     let key = setting.key.as_str();
     match (key.split('.').next().unwrap_or(key), setting.value.is_some()) {
         ("place", _) => "pin",
-        ("libvirt", _) => "doctor",
+        ("libvirt", true) => "libvirt",
+        ("libvirt", false) => "doctor",
         ("boot", _) if setting.today == Some(Today::Same) => "boot",
         (_, false) => "none",
         // The table of neighbours is the host's, whatever its name says.

@@ -412,11 +412,23 @@ fn a_run_on_kvm_loads_its_guests_and_is_no_measurement() {
     let Some(lab) = lab("a_run_on_kvm_loads_its_guests_and_is_no_measurement") else { return };
     let said = lab.script(
         "tilemark run web --on kvm --tiles 1 --set measure.repeats=1 --set measure.length=4s \\
-            --set measure.warmup=1s --set load.web.rate=20/s --json || [ $? = 5 ]
+            --set measure.warmup=1s --set load.web.rate=20/s --set host.setting.limit.nofile=12345 \\
+            --set host.setting.limit.nproc=23456 --set host.setting.limit.memlock=4194304 \\
+            --hook-before 'cat /proc/$TILEMARK_PIDS/limits' --json || [ $? = 5 ]
          ! pgrep qemu >&2
-         tilemark report last >/var/lib/tilemark/text; grep -q EMULATED /var/lib/tilemark/text",
+         tilemark report last >/var/lib/tilemark/text; grep -q EMULATED /var/lib/tilemark/text
+         echo '== limits'; cat /var/lib/tilemark/runs/*/points/00/repeat-1/hook-before.txt",
     );
-    let result = json(&said);
+    // Those of the guest's QEMU (proc_pid_limits(5)): soft and hard.
+    let limit = |name: &str| {
+        let line = part(&said, "limits").lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().split_whitespace().take(2).collect::<Vec<_>>()
+    };
+    assert_eq!(limit("Max open files"), ["12345"; 2]);
+    assert_eq!(limit("Max processes"), ["23456"; 2]);
+    assert_eq!(limit("Max locked memory"), ["4194304"; 2]);
+    let result = json(said.split("== ").next().unwrap());
+    assert_eq!(result["provenance"]["as_it_was"], true, "{:#}", result["provenance"]);
     let point = &result["points"][0];
     assert_eq!((&point["backend"], &point["repeats_kept"]), (&Value::from("kvm"), &Value::from(1)));
     assert!(point["throughput"]["value"].as_f64().unwrap() > 0.0, "{point:#}");

@@ -248,6 +248,10 @@ fn remedy_of(source: &io::Error) -> &'static str {
             "the kernel refuses this value: see its range in the source that `tilemark host plan` names"
         }
         Some(Errno::BUSY) => "something uses what would change: end it first, and try again",
+        // It comes from no system call: a program such as systemctl(1) or virt-admin(1) printed it.
+        None => {
+            "give another value where its reason is the value; else run as root, and look at what it names"
+        }
         _ => "run as root, outside a container that sees its host's settings only to read",
     }
 }
@@ -276,6 +280,8 @@ mod tests {
             let said = remedy_of(&io::Error::from_raw_os_error(number));
             assert!(said.contains(remedy), "{number}: {said}");
         }
+        let of_program = remedy_of(&io::Error::other("virt-admin: it is too small"));
+        assert!(of_program.contains("another value"), "{of_program}");
         let pages = |size: &str| format!("/sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages");
         for (path, remedy) in [
             (pages("1048576kB"), "hugepagesz=1G"),

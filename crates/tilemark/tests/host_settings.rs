@@ -195,6 +195,33 @@ fn a_scheduler_is_set_with_what_it_changes_along_and_both_are_restored() {
     assert_eq!(["scheduler", "nr_requests"].map(|name| device.queue(name)), before);
 }
 
+/// The limits are set in a run of the lab (`xtask/tests/lab.rs`): root in many containers may not raise one.
+#[test]
+fn a_limit_that_could_not_be_restored_is_refused_with_the_reason() {
+    let Some(real) = Real::new() else { return };
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_resource", TILEMARK, "run", "web", "--tiles", "1"]);
+    command.args(SHORT).args(["--set", "measure.repeats=2", "--set", "host.setting.limit.memlock=4096"]);
+    let said = real.start_as(command).said();
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let error = &said.json()["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("the setting limit.memlock of the host could not be applied: "), "{error}");
+    assert!(message.ends_with(": it could not be raised again, which needs CAP_SYS_RESOURCE"), "{error}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
+fn a_limit_of_open_files_that_the_run_exceeds_is_refused_before_anything_is_made() {
+    let Some(real) = Real::new() else { return };
+    let run = ["run", "web", "--tiles", "1", "--set", "host.setting.limit.nofile=60"];
+    let said = real.home.says(&[&run[..], &SHORT].concat());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let message = said.json()["error"]["message"].to_string();
+    assert!(message.contains("open files in one process, and limit.nofile is 60"), "{message}");
+    assert!(!real.home.path().join("runs").exists(), "{said:?}");
+}
+
 /// A run that holds the played value for a minute, once it does.
 fn holding<'a>(real: &'a Real, file: &Path) -> Running<'a> {
     let long = ["--set", "measure.length=60s", "--set", "host.setting.ksm.pages_to_scan=77"];

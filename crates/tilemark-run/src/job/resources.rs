@@ -193,10 +193,10 @@ fn open_files_of(point: &Point) -> u64 {
     FILES_OF_ENGINE + engine.max(load)
 }
 
-/// Stops when one of these points needs more open files than the caller's limit allows.
+/// Stops when one of these points needs more open files than the caller's limit allows, or its own `limit.nofile`.
 ///
 /// # Errors
-/// [`FailureCode::HostUnfit`], with both numbers.
+/// [`FailureCode::HostUnfit`] for the first, [`FailureCode::BadInput`] for the second, with both numbers.
 pub(crate) fn enough_files(points: &[Point]) -> Result<(), Failure> {
     let wanted = points.iter().map(open_files_of).max().unwrap_or(0);
     match raise_open_files() {
@@ -206,6 +206,22 @@ pub(crate) fn enough_files(points: &[Point]) -> Result<(), Failure> {
             format!(
                 "raise the hard limit in the shell that starts it, `ulimit -Hn {wanted}`, or measure fewer tiles"
             ),
+        )),
+        _ => points.iter().try_for_each(own_limit_suffices),
+    }
+}
+
+/// The key of the limit that a point gives what it starts, and the engine with it.
+const OPEN_FILES: &str = "limit.nofile";
+
+fn own_limit_suffices(point: &Point) -> Result<(), Failure> {
+    let wanted = open_files_of(point);
+    let own = point.host.setting.get(OPEN_FILES).and_then(|limit| limit.parse::<u64>().ok());
+    match own {
+        Some(limit) if limit < wanted => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("this needs up to {wanted} open files in one process, and {OPEN_FILES} is {limit}"),
+            format!("give {OPEN_FILES} at least {wanted}, leave it out, or measure fewer tiles"),
         )),
         _ => Ok(()),
     }
@@ -324,5 +340,30 @@ repeats = 3
         let plan = plan_of(TILE, &ladder());
         let (one, three) = (open_files_of(&plan.points[0]), open_files_of(&plan.points[1]));
         assert!(one > 1000 && three > 3000 && three < 4000, "{one} {three}");
+    }
+
+    #[test]
+    fn a_limit_of_the_scenario_s_own_that_a_point_exceeds_is_named_with_both_numbers() {
+        let mut points = plan_of(TILE, &ladder()).points;
+        let limited = |point: &mut Point, limit: u64| {
+            point.host.setting = [(OPEN_FILES.to_owned(), limit.to_string())].into();
+        };
+        let wanted = open_files_of(&points[1]);
+        limited(&mut points[1], wanted);
+        own_limit_suffices(&points[1]).unwrap();
+        limited(&mut points[1], wanted - 1);
+        let failure = own_limit_suffices(&points[1]).unwrap_err();
+        assert_eq!(failure.code, FailureCode::BadInput);
+        assert_eq!(
+            failure.message,
+            format!(
+                "this needs up to {wanted} open files in one process, and limit.nofile is {}",
+                wanted - 1
+            )
+        );
+        assert!(failure.remedy.contains(&format!("at least {wanted}")), "{failure:?}");
+        // The smaller point needs less.
+        limited(&mut points[0], wanted - 1);
+        own_limit_suffices(&points[0]).unwrap();
     }
 }

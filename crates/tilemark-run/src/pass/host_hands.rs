@@ -250,7 +250,7 @@ fn refused(key: &str, error: &HostError) -> Failure {
     let message = format!("the setting {key} of the host could not be applied");
     let other = "leave it out, or give another value; `tilemark host plan` shows what this host accepts";
     let remedy = error.remedy_in_run().unwrap_or(other);
-    Failure::caused_by(error, FailureCode::HostUnfit, message, remedy)
+    Failure::caused_by(&error.in_a_line(), FailureCode::HostUnfit, message, remedy)
 }
 
 /// Does something in a thread that sees the network of the host, as the keeper does.
@@ -311,7 +311,12 @@ mod tests {
         let path = "/proc/sys/net/ipv4/tcp_congestion_control";
         // EPERM, and ENOENT.
         let [restricted, absent] =
-            [1, 2].map(|kind| refused("net.ipv4.tcp_congestion_control", &error(path, kind)).remedy);
+            [1, 2].map(|kind| refused("net.ipv4.tcp_congestion_control", &error(path, kind)));
+        assert!(
+            restricted.causes[0].contains("Operation not permitted"),
+            "the kernel's reason: {restricted:?}"
+        );
+        let [restricted, absent] = [restricted, absent].map(|failure| failure.remedy);
         assert!(restricted.contains("host.setting.net.ipv4.tcp_allowed_congestion_control"), "{restricted}");
         assert!(absent.contains("give another value"), "{absent}");
     }

@@ -1,6 +1,7 @@
 //! Limits of libvirt's running daemon, by virt-admin(1). They last until the daemon ends: its configuration is not touched.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -23,21 +24,23 @@ pub enum LibvirtLimit {
 
 impl LibvirtLimit {
     pub(super) fn read(self) -> io::Result<String> {
-        let daemon = running_daemon()?;
-        let shown = virt_admin(daemon, &[self.command("info"), daemon])?;
         let label = self.label();
-        value_of(&shown, label).ok_or_else(|| {
-            io::Error::other(format!("virt-admin shows no {label} of {daemon}: {}", shown.trim()))
+        on_running_daemon(|daemon| {
+            let shown = virt_admin(daemon, &[self.command("info"), daemon])?;
+            value_of(&shown, label).ok_or_else(|| {
+                io::Error::other(format!("virt-admin shows no {label} of {daemon}: {}", shown.trim()))
+            })
         })
     }
 
     pub(super) fn write(self, text: &str) -> io::Result<()> {
-        let daemon = running_daemon()?;
         let option = match self {
             Self::Clients => "--max-clients",
             Self::Workers => "--max-workers",
         };
-        virt_admin(daemon, &[self.command("set"), daemon, option, text.trim()]).map(drop)
+        on_running_daemon(|daemon| {
+            virt_admin(daemon, &[self.command("set"), daemon, option, text.trim()]).map(drop)
+        })
     }
 
     fn command(self, verb: &str) -> &'static str {
@@ -58,10 +61,21 @@ impl LibvirtLimit {
     }
 }
 
-fn running_daemon() -> io::Result<&'static str> {
-    DAEMONS.iter().find(|(_, socket)| Path::new(socket).exists()).map(|(daemon, _)| *daemon).ok_or_else(
-        || io::Error::new(io::ErrorKind::NotFound, "neither virtqemud nor libvirtd runs on this host"),
-    )
+/// Does something with the first daemon that runs.
+fn on_running_daemon<T>(work: impl Fn(&'static str) -> io::Result<T>) -> io::Result<T> {
+    for (daemon, socket) in DAEMONS.iter().filter(|(_, socket)| Path::new(socket).exists()) {
+        match work(daemon) {
+            Err(_) if is_left_behind(socket) => {}
+            done => return done,
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::NotFound, "neither virtqemud nor libvirtd runs on this host"))
+}
+
+/// Whether nobody listens on a socket any more, as where its daemon was killed. The question itself is seen in the daemon's log, so it is
+/// put only to one that did not answer virt-admin.
+fn is_left_behind(socket: &str) -> bool {
+    UnixStream::connect(socket).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// The value in a line such as `maxWorkers     : 20`.

@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
 /// A limit of a process.
@@ -36,7 +37,7 @@ impl Limit {
         if current == maximum { shown(current) } else { format!("{} {}", shown(current), shown(maximum)) }
     }
 
-    /// Takes what [`Self::read`] gives.
+    /// Takes what [`Self::read`] gives. A hard limit that could not be raised again is not lowered: it is to be restored later.
     pub(super) fn write(self, text: &str) -> io::Result<()> {
         let limit = |word: &str| match word {
             NONE => Ok(None),
@@ -45,13 +46,28 @@ impl Limit {
         let mut words = text.split_whitespace();
         let current = limit(words.next().unwrap_or_default())?;
         let maximum = words.next().map_or(Ok(current), limit)?;
+        let most = getrlimit(self.resource()).maximum;
+        if is_lower(maximum, most) && !may_raise() {
+            let why = "it could not be raised again, which needs CAP_SYS_RESOURCE";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         Ok(setrlimit(self.resource(), Rlimit { current, maximum })?)
     }
+}
+
+fn is_lower(limit: Option<u64>, than: Option<u64>) -> bool {
+    limit.is_some_and(|limit| than.is_none_or(|than| limit < than))
+}
+
+/// Whether this thread may raise a hard limit. Root in many containers may not.
+fn may_raise() -> bool {
+    capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{CapabilitySets, set_capabilities};
 
     #[test]
     fn a_limit_is_read_as_it_is_written() {
@@ -60,5 +76,21 @@ mod tests {
         limit.write(&found).unwrap();
         assert_eq!(limit.read(), found);
         assert_eq!(limit.write("many").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_hard_limit_that_could_not_be_raised_again_is_not_lowered() {
+        // Only this thread is without it.
+        let own = capabilities(None).unwrap();
+        let less = CapabilitySets { effective: own.effective - CapabilitySet::SYS_RESOURCE, ..own };
+        set_capabilities(None, less).unwrap();
+        let limit = Limit::LockedMemory;
+        let found = limit.read();
+        let error = limit.write("4096").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("CAP_SYS_RESOURCE"), "{error}");
+        assert_eq!(limit.read(), found);
+        assert!(is_lower(Some(1), None) && is_lower(Some(1), Some(2)));
+        assert!(!is_lower(None, Some(1)) && !is_lower(Some(2), Some(2)) && !is_lower(None, None));
     }
 }

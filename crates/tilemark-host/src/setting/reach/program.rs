@@ -31,7 +31,13 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     if child.wait()? == Ended::Exited(0) {
         return text(&mut out);
     }
-    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), text(&mut error)?.trim())))
+    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), in_a_line(&text(&mut error)?))))
+}
+
+/// The lines of a text, one after another.
+fn in_a_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
 }
 
 /// A program as a shell would find it.
@@ -112,6 +118,8 @@ mod tests {
         assert_eq!(run("sh", &["-c", "echo shown; echo hidden >&2"]).unwrap(), "shown\n");
         let failed = run("sh", &["-c", "echo busy >&2; exit 1"]).unwrap_err();
         assert!(failed.to_string().ends_with(": busy"), "{failed}");
+        let failed = run("sh", &["-c", "printf 'one\n\n two\n' >&2; exit 1"]).unwrap_err();
+        assert!(failed.to_string().ends_with(": one; two"), "{failed}");
         let absent = run("no-such-program", &[]).unwrap_err();
         assert_eq!(
             (absent.kind(), absent.to_string().as_str()),
