@@ -26,7 +26,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
-use tilemark_load::{Start, Stop};
+use tilemark_load::{Start, Stop, pin};
 use tilemark_plan::workload::{CommandFigure, CommandFrom, CommandParameters, Details, Work};
 use tilemark_units::printable_line;
 
@@ -68,6 +68,10 @@ fn run_on(
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let prepared: Vec<Prepared> =
         job.streams.iter().map(|stream| Prepared::new(job, stream)).collect::<Result<_, _>>()?;
+    if !job.processors.is_empty() {
+        // All programs inherit it: the guests' processors are never touched.
+        pin(&job.processors);
+    }
     let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
     if start(sender).is_none() {
         return Ok(Vec::new());

@@ -110,6 +110,20 @@ fn a_figure_that_is_not_there_at_the_end_is_named() {
 }
 
 #[test]
+fn a_program_beside_the_load_runs_on_the_loads_processors_and_one_in_a_guest_on_all() {
+    let all = rustix::thread::sched_getaffinity(None).unwrap();
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|id| all.is_set(*id)).unwrap();
+    let allowed = |processors: Vec<u32>| {
+        let script = "grep Cpus_allowed_list /proc/self/status; echo score 1";
+        let gathered = done(&LoadJob { processors, ..job(shell(script, figure)) }).unwrap();
+        gathered.outputs[&3].lines().next().unwrap().split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let own = allowed(Vec::new());
+    assert_eq!(own.split([',', '-']).next_back().unwrap(), last.to_string());
+    assert_eq!(allowed(vec![last as u32]), last.to_string());
+}
+
+#[test]
 fn words_are_filled_and_files_are_there_and_gone_afterwards() {
     let mut parameters = CommandParameters {
         run: ["bench.sh", "{address}:{port}", "{seconds}", "{total_seconds}"].map(str::to_owned).to_vec(),
