@@ -226,7 +226,7 @@ pub struct Sender {
     pub real_time: bool,
     /// Timer slack that the kernel reports for them, in nanoseconds.
     pub timer_slack_ns: u64,
-    /// Whether each has its own processor.
+    /// Whether each is bound to processors of the job: one of its own, or all of them.
     pub pinned: bool,
 }
 

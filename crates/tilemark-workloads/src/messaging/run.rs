@@ -175,7 +175,7 @@ impl RunningLoads<'_> {
             workers: u32::try_from(got.len()).unwrap_or(u32::MAX),
             real_time: got.iter().all(|got| got.real_time),
             timer_slack_ns: got.iter().map(|got| got.timer_slack_ns).max().unwrap_or(0),
-            pinned: pinned && got.len() <= self.job.processors.len(),
+            pinned,
         }
     }
 
@@ -311,13 +311,17 @@ mod tests {
     use tilemark_plan::{scenario::Arrival, workload::MessagingParameters};
     use tilemark_units::{Rate, Span};
 
-    fn phase_of(seed: u64) -> f64 {
-        let job = LoadJob {
+    fn job() -> LoadJob {
+        LoadJob {
             streams: Vec::new(),
             processors: Vec::new(),
             warmup: Span::from_seconds(1),
             length: Span::from_seconds(1),
-        };
+        }
+    }
+
+    fn phase_of(seed: u64) -> f64 {
+        let job = job();
         let demand = Demand::Open {
             rate: Rate::per_second(100.0).unwrap(),
             arrival: Arrival::Even,
@@ -337,6 +341,21 @@ mod tests {
             Ok(Load::Latency(load)) => load.phase,
             _ => panic!("it is a load by a schedule"),
         }
+    }
+
+    #[test]
+    fn threads_that_share_the_loads_processors_are_bound_all_the_same() {
+        let (stop, loads) = (Stop::new().unwrap(), BTreeMap::new());
+        let actor = Actor::new(&stop, Scheduling::Ordinary);
+        let got = tilemark_load::Got { real_time: false, timer_slack_ns: 1, pinned: false };
+        actor.got.lock().unwrap().extend([got; 3]);
+        let actors = BTreeMap::from([(0, actor)]);
+        let (_, messages) = mpsc::channel();
+        let job = LoadJob { processors: vec![0], ..job() };
+        let running =
+            RunningLoads { job: &job, loads: &loads, actors: &actors, messages, ended: BTreeMap::new() };
+        let bound = [true, false].map(|pinned| running.sender(pinned));
+        assert_eq!(bound.map(|sender| (sender.workers, sender.pinned)), [(3, true), (3, false)]);
     }
 
     #[test]
