@@ -34,6 +34,7 @@ pub use network::{
     BRIDGE, GUESTS_MAX, RunNetwork, Uplink, is_named_as_ours, missing_wall, port_name, remove_uplink,
     uplink_name,
 };
+pub use process_tree::processes_below;
 pub use qemu::{
     Accelerator, BootFiles, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings, QemuVersion,
     USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,

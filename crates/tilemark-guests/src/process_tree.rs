@@ -3,6 +3,11 @@
 use std::{collections::BTreeMap, fs};
 use tilemark_sys::files::read_kernel_text;
 
+/// A process and all its descendants now, itself first.
+pub fn processes_below(first: u32) -> Vec<u32> {
+    ProcessTree::now().below(first)
+}
+
 /// Every process's children, at one moment.
 pub(crate) struct ProcessTree(BTreeMap<u32, Vec<u32>>);
 

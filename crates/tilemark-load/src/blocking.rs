@@ -21,7 +21,7 @@ use std::{
     sync::{Mutex, PoisonError, mpsc},
     thread,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_agent_protocol::{LOAD_THREAD, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 
 /// Something that is done again and again, each time to its end.
 pub trait Operation: Send {
@@ -87,7 +87,7 @@ fn run_on(
         for (index, mut operation) in operations.into_iter().enumerate() {
             let tell = tell.clone();
             let work = move || line.work(&mut *operation, &tell);
-            let started = builder().name(format!("load-{index}")).spawn_scoped(scope, work);
+            let started = builder().name(format!("{LOAD_THREAD}{index}")).spawn_scoped(scope, work);
             if let Err(source) = started {
                 // Those that work already are waited for, and would work to the end of the load.
                 stop.ask();

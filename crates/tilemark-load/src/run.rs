@@ -17,7 +17,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_agent_protocol::{LOAD_THREAD, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 
 /// How long a load waits for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl<'a> Load<'a> {
                 let links = Links { tell: tell.clone(), wait, recycled };
                 to_workers.push(ToWorker { go, recycle });
                 thread::Builder::new()
-                    .name(format!("load-{index}"))
+                    .name(format!("{LOAD_THREAD}{index}"))
                     .spawn_scoped(scope, move || worker.work(self.stop, links))
                     .map_err(LoadError::NoThread)?;
             }

@@ -3,10 +3,10 @@
 use crate::{
     merge::{MergedEvents, together},
     start_line::{StartLine, Starter},
-    threads::{NO_THREAD, start_all},
+    threads::NO_THREAD,
 };
 use std::{error::Error, fmt, io, sync::mpsc, thread, time::Instant};
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_agent_protocol::{LOAD_THREAD, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_load::{Start, Stop};
 
 /// Does all streams of a job, which are of one workload, in two steps: it prepares all that it needs, then calls [`Start`] once, and
@@ -98,17 +98,17 @@ fn run_on(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) {
-    let parts: Vec<(Engine, LoadJob)> =
-        engines.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
+    let parts: Vec<(&str, Engine, LoadJob)> =
+        engines.iter().filter_map(|(name, engine)| Some((*name, *engine, part(job, name)?))).collect();
     if parts.is_empty() {
         return events(LoadFailure::nothing().event());
     }
     let (sender, messages) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
-        let works = parts.iter().enumerate().map(|(number, (engine, part))| {
+        let works = parts.iter().enumerate().map(|(number, (name, engine, part))| {
             let (sender, starter) = (sender.clone(), Starter(&line));
-            move || {
+            let work = move || {
                 // The leader listens until every engine has ended.
                 let say = |what| drop(sender.send((number, what)));
                 let mut start = |got| {
@@ -117,10 +117,14 @@ fn run_on(
                 };
                 let ended = engine(part, stop, &mut start, &mut |event| say(Message::Event(event)));
                 say(Message::Ended(ended));
-            }
+            };
+            (name, work)
         });
+        // Threads that it starts have its name, where it gives them no other.
+        let named = |name| builder().name(format!("{LOAD_THREAD}{name}"));
         // The starter of one without a thread is gone: those that have one do not begin, and end.
-        let started = start_all(builder, scope, works, || stop.ask());
+        let start = |(name, work)| named(name).spawn_scoped(scope, work).inspect_err(|_| stop.ask());
+        let started: io::Result<Vec<_>> = works.map(start).collect();
         drop(sender);
         let last = lead(parts.len(), &line, &messages, stop, events);
         let last = started.map_err(|error| LoadFailure::no_thread(&error)).and(last);

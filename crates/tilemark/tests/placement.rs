@@ -1,4 +1,4 @@
-//! Guests in their places, in whole runs: what the plan says is read back from the kernel under load.
+//! Guests and their load in their places, in whole runs: what the plan says is read back from the kernel under load.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -12,7 +12,8 @@ use rustix::{
     process::Pid,
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
+use tilemark_plan::place::ranges;
 use tilemark_record::{RunDirectory, placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
 
 /// One tile of the web, natively, for so many seconds.
@@ -32,22 +33,23 @@ fn run<'a>(length: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         "--set",
         "measure.warmup=1s",
         "--set",
-        "host.load_processors=shared",
-        "--set",
         length,
     ];
     [&run[..], more].concat()
 }
 
-/// The last processor of this host: the load is on all, the guest on this one.
+/// The last processor of this host, where the guest is. The load has the first one, or with one processor both share it.
 fn last_processor() -> usize {
     let online = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU).rev().find(|id| online.is_set(*id)).unwrap()
 }
 
+fn record(real: &Real, id: &str) -> RunDirectory {
+    RunDirectory::at(&real.home.path().join("runs").join(id))
+}
+
 fn first_repeat(real: &Real, id: &str) -> RepeatSummary {
-    let record = RunDirectory::at(&real.home.path().join("runs").join(id));
-    record.repeats().unwrap()[0].summary().unwrap()
+    record(real, id).repeats().unwrap()[0].summary().unwrap()
 }
 
 fn notes_of(result: &RunResult) -> String {
@@ -55,14 +57,14 @@ fn notes_of(result: &RunResult) -> String {
 }
 
 #[test]
-fn a_twin_stays_where_the_plan_puts_it_and_the_record_has_every_thread() {
+fn a_twin_and_its_load_stay_where_the_plan_puts_them_and_the_record_has_every_thread() {
     let Some(real) = Real::new() else { return };
     let last = last_processor();
     let place = format!("place.map.*-web=cpus:{last}");
     let said = real.start(&run("measure.length=2s", &["--set", &place])).said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let summary = first_repeat(&real, &result.run);
-    let PlaceFigures { guests, interrupts, .. } = summary.place.unwrap();
+    let PlaceFigures { guests, load, interrupts, .. } = summary.place.unwrap();
     let [guest] = guests.as_slice() else { panic!("{guests:?}") };
     assert_eq!((&*guest.guest, guest.is_planned, &guest.unread), ("tile-001-web", true, &None));
     assert!(guest.threads.iter().any(|thread| thread.name.starts_with("nginx")), "{guest:?}");
@@ -78,9 +80,29 @@ fn a_twin_stays_where_the_plan_puts_it_and_the_record_has_every_thread() {
     assert_eq!((guest.threads_elsewhere, guest.memory_bytes_elsewhere), (0, 0));
     assert!(guest.memory_bytes.values().sum::<u64>() > 1 << 20, "{guest:?}");
     assert!(interrupts.is_some(), "every kernel lists its interrupts");
+    let (load, processors) = (load.unwrap(), record(&real, &result.run).plan().unwrap().processors.load);
+    let names: Vec<&str> = load.threads.iter().map(|thread| &*thread.name).collect();
+    assert!(["load-web", "load-0"].iter().all(|name| names.contains(name)), "{load:?}");
+    assert!(names.iter().all(|name| name.starts_with("load-")), "{load:?}");
+    assert_eq!((load.threads_count as usize, load.threads_elsewhere), (names.len(), 0), "{load:?}");
+    for thread in &load.threads {
+        assert_eq!(thread.planned, ranges(&processors), "{thread:?}");
+        assert!(processors.contains(&thread.ran_on), "{thread:?}");
+    }
+    assert_eq!(load.unread, None);
     let notes = notes_of(&result);
     let wanted = "placement, read under load in 1 repeat: every thread on the processors planned; 100 % of the pages on the node planned";
     assert!(result.points[0].repeats_kept == 0 || notes.contains(wanted), "{notes}");
+    assert!(!notes.contains("of the load"), "{notes}");
+}
+
+/// Threads of the load below a process.
+fn load_threads(of: i32) -> Vec<i32> {
+    let tasks = |process: Process| fs::read_dir(format!("/proc/{}/task", process.pid)).into_iter().flatten();
+    let tasks = Process::descendants(of).into_iter().flat_map(tasks).flatten();
+    let is_load = |name: String| name.starts_with("load-");
+    let sending = tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(is_load));
+    sending.map(|task| task.file_name().to_str().unwrap().parse().unwrap()).collect()
 }
 
 #[test]
@@ -93,8 +115,9 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
     let place = format!("place.map.*-web=cpus:{last}");
     let mut running = real.start(&run("measure.length=3s", &["--set", &place]));
     running.until("a keeper", keeper_of);
-    let mut first = CpuSet::new();
+    let (mut first, mut guests) = (CpuSet::new(), CpuSet::new());
     first.set(0);
+    guests.set(last);
     // Again and again: until the middle of the measurement new ones may come.
     let mut moved = BTreeSet::new();
     while running.child.try_wait().unwrap().is_none() {
@@ -105,13 +128,17 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
                 moved.insert(process.pid);
             }
         }
+        for thread in load_threads(running.child.id() as i32) {
+            // One that has just ended needs no moving.
+            let _ = sched_setaffinity(Pid::from_raw(thread), &guests);
+        }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(!moved.is_empty(), "nginx was never seen");
     let said = running.said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let summary = first_repeat(&real, &result.run);
-    let PlaceFigures { guests, .. } = summary.place.unwrap();
+    let PlaceFigures { guests, load, .. } = summary.place.unwrap();
     assert!(guests[0].threads_elsewhere > 0, "{guests:?}");
     let thread = &guests[0].threads[0];
     assert_eq!((&*thread.allowed, &thread.planned), ("0", &last.to_string()), "{thread:?}");
@@ -120,6 +147,11 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
         "threads not on the processors planned (in tile-001-web: \"nginx\", planned on {last}, may run on 0"
     );
     assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
+    let (load, processors) = (load.unwrap(), record(&real, &result.run).plan().unwrap().processors.load);
+    assert_eq!((load.threads_elsewhere, &*load.threads[0].allowed), (load.threads_count, &*last.to_string()));
+    let wanted = format!("planned on {}, may run on {last}", ranges(&processors));
+    assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
+    assert!(result.points[0].repeats_kept == 0 || notes.contains("placement of the load"), "{notes}");
 }
 
 #[test]

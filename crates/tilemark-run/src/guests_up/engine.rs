@@ -396,7 +396,7 @@ impl GuestsServer<'_> {
             shown.pid = pid.filter(|_| shown.ended.is_none());
         }
         if is_placed(std::slice::from_ref(self.point)) {
-            let read = place_watch::read(self.backend, self.point, &ids);
+            let read = place_watch::read(self.backend, self.point, &ids, None);
             for (shown, read) in now.guests.iter_mut().zip(&read.guests) {
                 shown.elsewhere = elsewhere(read).filter(|_| shown.ended.is_none());
             }

@@ -13,12 +13,12 @@ use crate::{
     pass::host_settings::SettingsHeld,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
-    pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
+    pass::load_jobs::{inside_job, is_outside, outside_job, times_inside, times_outside},
     pass::load_listener::{
         LoadListener, LoadMessage, LoadSource, listen_client, listen_inside, listen_outside,
     },
     pass::load_process::LoadProcess,
-    pass::place_watch::{self, Halfway},
+    pass::place_watch::{self, Halfway, LoadOnHost},
     plan::command_files,
     stop::StopSignal,
 };
@@ -108,7 +108,7 @@ impl Measurement<'_> {
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
             self.client_loads(scope, clients, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
-            let halfway = self.places(scope, ids, &place, &strayed);
+            let halfway = self.places(scope, ids, load_pid, &place, &strayed);
             self.run_hooks(scope, ids, hears, &ran);
             let watch_from = move |begins: Instant| {
                 let times = self.times_from(begins);
@@ -143,18 +143,21 @@ impl Measurement<'_> {
         }))
     }
 
-    /// Reads where guests are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
+    /// Reads where guests and the load are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
     /// each second, and does not wait for that.
     fn places<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         ids: &'scope [GuestId],
+        load: Option<u32>,
         place: &'scope OnceLock<PlaceFigures>,
         strayed: &'scope OnceLock<Vec<Incident>>,
     ) -> Halfway {
         let (halfway, hears) = Halfway::of(self.times_from(Instant::now()).seconds);
         let is_wanted = place_watch::is_wanted(self.plan);
         let is_native = self.point.backend == plan::Backend::Native;
+        let load = load.filter(|_| self.point.loads.iter().any(is_outside));
+        let load = load.map(|pid| LoadOnHost { pid, processors: &self.plan.processors.load });
         if is_wanted || is_native {
             scope.spawn(move || {
                 let before = place_watch::interrupts_so_far().filter(|_| is_wanted);
@@ -170,7 +173,7 @@ impl Measurement<'_> {
                     let interrupts = both.map(|(before, after)| {
                         place_watch::interrupts_between(&before, &after, &self.plan.processors)
                     });
-                    let read = place_watch::read(self.backend, self.point, ids);
+                    let read = place_watch::read(self.backend, self.point, ids, load);
                     let _ = place.set(PlaceFigures { interrupts, ..read });
                 }
             });

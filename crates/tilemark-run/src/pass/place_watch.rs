@@ -1,7 +1,7 @@
-//! Where the kernel has guests, read once about in the middle of a measurement and compared with the plan.
+//! Where the kernel has guests and their load, read once about in the middle of a measurement and compared with the plan.
 //!
 //! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of
-//! each process. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison
+//! each process. Of the load all threads are read that the plan puts on its processors. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison
 //! is placed, the other one is read as well, so that both are disturbed alike.
 
 use crate::job::{host_pids, keeper::host_proc};
@@ -12,21 +12,22 @@ use std::{
     sync::mpsc::{self, Receiver, Sender},
     time::Instant,
 };
-use tilemark_guests::{Backend, GuestId};
+use tilemark_agent_protocol::LOAD_THREAD;
+use tilemark_guests::{Backend, GuestId, processes_below};
 use tilemark_host::placement::{ThreadPlace, device_interrupts, memory_by_node, threads_of, vhost_threads};
 use tilemark_plan::{
     place::{GuestPlace, is_placed, ranges},
     plan::{self, GuestPlan, Plan, Point, Processors},
 };
 use tilemark_record::{
-    placement::{GuestPlaceFigures, InterruptFigures, PlaceFigures, ThreadFigures},
+    placement::{GuestPlaceFigures, InterruptFigures, LoadPlaceFigures, PlaceFigures, ThreadFigures},
     summary::{Incident, IncidentKind},
 };
 use tilemark_units::counted;
 
-/// Threads of a guest that are listed one by one though they are in their place.
+/// Threads of a guest or of the load that are listed one by one though they are in their place.
 const THREADS_LISTED: usize = 64;
-/// Threads of a guest that are listed at all: a guest may have as many as it likes.
+/// Threads that are listed at all: a guest, or a program beside the load, may have as many as it likes.
 const ELSEWHERE_LISTED: usize = 256;
 /// Bytes of a thread's name: a process calls its threads as it likes.
 const NAME_BYTES: usize = 32;
@@ -59,8 +60,20 @@ pub(crate) fn is_wanted(plan: &Plan) -> bool {
     is_placed(&plan.points)
 }
 
-/// Reads where all guests of a point are.
-pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> PlaceFigures {
+/// The process that sends load from this host, and the processors that the plan gives it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadOnHost<'a> {
+    pub(crate) pid: u32,
+    pub(crate) processors: &'a [u32],
+}
+
+/// Reads where all guests of a point are, and its load on this host, if it has one.
+pub(crate) fn read(
+    backend: &dyn Backend,
+    point: &Point,
+    ids: &[GuestId],
+    load: Option<LoadOnHost<'_>>,
+) -> PlaceFigures {
     let began = Instant::now();
     let processes = backend.all_processes(ids);
     let has_vhost =
@@ -72,7 +85,28 @@ pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Pla
         guest(point.backend, plan, &pids, of_kernel_for(&of_kernel, &hosts))
     };
     let guests = point.guests.iter().zip(processes).map(guest).collect();
-    PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests, interrupts: None }
+    let load = load.map(|load| load_place(&load));
+    PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests, load, interrupts: None }
+}
+
+/// Those threads of the load's process that are to be on the load's processors, and all of the programs that it has started.
+fn load_place(load: &LoadOnHost<'_>) -> LoadPlaceFigures {
+    let (mut threads, mut unread) = (Vec::new(), None);
+    for pid in processes_below(load.pid) {
+        let is_held = |thread: &ThreadPlace| pid != load.pid || thread.name.starts_with(LOAD_THREAD);
+        match threads_of(pid) {
+            Ok(found) => threads.extend(found.into_iter().filter(is_held)),
+            Err(error) => note(&mut unread, "threads", &error),
+        }
+    }
+    let compared = threads.iter().map(|thread| compared_thread(load.processors, thread));
+    let (listed, elsewhere) = elsewhere_first(compared);
+    LoadPlaceFigures {
+        threads: listed,
+        threads_count: threads.len() as u32,
+        threads_elsewhere: elsewhere,
+        unread,
+    }
 }
 
 /// Interrupts of devices since the boot by processor; nothing where the kernel does not say.
@@ -185,12 +219,11 @@ fn compared(
     memory_bytes: BTreeMap<u32, u64>,
     unread: Option<String>,
 ) -> GuestPlaceFigures {
-    let mut listed: Vec<ThreadFigures> =
-        threads.iter().map(|thread| compared_thread(backend, plan.place.as_ref(), thread)).collect();
-    // In the order of their numbers, those that are elsewhere first.
-    listed.sort_by_key(|thread| !thread.is_elsewhere);
-    let elsewhere = listed.iter().filter(|thread| thread.is_elsewhere).count();
-    listed.truncate(elsewhere.min(ELSEWHERE_LISTED) + THREADS_LISTED);
+    let planned = |thread: &ThreadPlace| {
+        plan.place.as_ref().map(|place| planned(backend, place, &thread.name)).unwrap_or_default()
+    };
+    let compared = threads.iter().map(|thread| compared_thread(&planned(thread), thread));
+    let (listed, elsewhere) = elsewhere_first(compared);
     let nodes = plan.place.as_ref().map_or(&[][..], |place| &place.nodes);
     let is_elsewhere = |node: &u32| !nodes.is_empty() && !nodes.contains(node);
     let bytes_elsewhere =
@@ -200,24 +233,28 @@ fn compared(
         is_planned: plan.place.is_some(),
         threads: listed,
         threads_count: threads.len() as u32,
-        threads_elsewhere: elsewhere as u32,
+        threads_elsewhere: elsewhere,
         memory_bytes,
         memory_bytes_elsewhere: bytes_elsewhere,
         unread,
     }
 }
 
-fn compared_thread(
-    backend: plan::Backend,
-    place: Option<&GuestPlace>,
-    thread: &ThreadPlace,
-) -> ThreadFigures {
-    let planned = place.map(|place| planned(backend, place, &thread.name)).unwrap_or_default();
+/// Threads in the order of their numbers, those that are elsewhere first, as far as they are listed; and how many are elsewhere.
+fn elsewhere_first(threads: impl Iterator<Item = ThreadFigures>) -> (Vec<ThreadFigures>, u32) {
+    let mut listed: Vec<ThreadFigures> = threads.collect();
+    listed.sort_by_key(|thread| !thread.is_elsewhere);
+    let elsewhere = listed.iter().filter(|thread| thread.is_elsewhere).count();
+    listed.truncate(elsewhere.min(ELSEWHERE_LISTED) + THREADS_LISTED);
+    (listed, elsewhere as u32)
+}
+
+fn compared_thread(planned: &[u32], thread: &ThreadPlace) -> ThreadFigures {
     let is_planned = |id: &u32| planned.contains(id);
     let is_kept = planned.is_empty() || (thread.allowed.iter().all(is_planned) && is_planned(&thread.ran_on));
     ThreadFigures {
         name: tilemark_units::printable(&shortened(&thread.name)).to_string(),
-        planned: ranges(&planned),
+        planned: ranges(planned),
         allowed: ranges(&thread.allowed),
         ran_on: thread.ran_on,
         is_elsewhere: !is_kept,
@@ -245,6 +282,13 @@ fn planned(backend: plan::Backend, place: &GuestPlace, name: &str) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of};
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::{
+        io::{BufRead, BufReader},
+        os::unix::fs::symlink,
+        path::Path,
+        process::{Child, Command, Stdio},
+    };
 
     fn placed() -> GuestPlan {
         let place = GuestPlace {
@@ -288,6 +332,40 @@ mod tests {
         );
         assert_eq!((&*found.threads[1].name, found.threads[1].ran_on), ("worker", 0));
         assert!(!found.threads[2].is_elsewhere);
+    }
+
+    /// A shell with this name, which has started `sleep`.
+    fn shell(folder: &Path, name: &str) -> Child {
+        let program = folder.join(name);
+        symlink("/bin/sh", &program).unwrap();
+        let script = "sleep 1000 & echo; wait";
+        let mut shell = Command::new(program).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        shell
+    }
+
+    #[test]
+    fn of_a_load_its_sending_threads_and_its_programs_are_held_to_its_processors() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = threads_of(std::process::id()).unwrap().swap_remove(0).allowed;
+        let place = |name: &str, processors: &[u32]| {
+            let mut load = shell(folder.path(), name);
+            let found = load_place(&LoadOnHost { pid: load.id(), processors });
+            for pid in processes_below(load.id()).into_iter().rev() {
+                kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+            }
+            load.wait().unwrap();
+            found
+        };
+        let names = |found: &LoadPlaceFigures| {
+            found.threads.iter().map(|thread| thread.name.clone()).collect::<Vec<_>>()
+        };
+        let kept = place("tilemark-load", &own);
+        assert_eq!((names(&kept), kept.threads_elsewhere, &kept.unread), (vec!["sleep".into()], 0, &None));
+        let moved = place("load-0", &[4000]);
+        assert_eq!((names(&moved), moved.threads_elsewhere), (vec!["load-0".into(), "sleep".into()], 2));
+        let ThreadFigures { planned, allowed, .. } = &moved.threads[0];
+        assert_eq!((&**planned, &**allowed), ("4000", &*ranges(&own)));
     }
 
     #[test]

@@ -1,18 +1,40 @@
-//! Whether the kernel kept guests where the plan puts them. It enters no figure and discards nothing: the figures are those of where guests
+//! Whether the kernel kept guests and their load where the plan puts them. It enters no figure and discards nothing: the figures are those of where guests
 //! really were, which the note says.
 
-use tilemark_record::placement::{GuestPlaceFigures, InterruptFigures, PlaceFigures, ThreadFigures};
+use tilemark_record::placement::{
+    GuestPlaceFigures, InterruptFigures, LoadPlaceFigures, PlaceFigures, ThreadFigures,
+};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
 /// What was read in all repeats, in a sentence or two. Nothing where no guest was to be in a place, and the load was in its own.
 pub(crate) fn notes(kept: &[&RepeatSummary]) -> Vec<String> {
-    let load: Vec<Option<bool>> = kept.iter().map(|repeat| repeat.is_load_in_place).collect();
-    of_load(&load).into_iter().chain(of_guests(kept)).collect()
+    let load: Vec<&LoadPlaceFigures> =
+        kept.iter().filter_map(|repeat| repeat.place.as_ref()?.load.as_ref()).collect();
+    let in_place: Vec<Option<bool>> = kept.iter().map(|repeat| repeat.is_load_in_place).collect();
+    let of_load = if load.is_empty() { bound(&in_place).into_iter().collect() } else { of_load(&load) };
+    of_load.into_iter().chain(of_guests(kept)).collect()
 }
 
-/// The share of repeats in which the load was not where the plan has it.
-fn of_load(in_place: &[Option<bool>]) -> Option<String> {
+/// The threads of the load that were not where the plan has them, and what could not be read of it.
+fn of_load(read: &[&LoadPlaceFigures]) -> Vec<String> {
+    let sum = |of: fn(&LoadPlaceFigures) -> u32| read.iter().map(|load| u64::from(of(load))).sum::<u64>();
+    let (all, elsewhere) = (sum(|load| load.threads_count), sum(|load| load.threads_elsewhere));
+    let example = read.iter().find_map(|load| elsewhere_in(&load.threads)).map(in_words);
+    let repeats = counted(read.len() as u64, "repeat");
+    let moved = (elsewhere > 0).then(|| {
+        format!(
+            "placement of the load, read under load in {repeats}: {}",
+            share_elsewhere(elsewhere, all, example)
+        )
+    });
+    let first = read.iter().find_map(|load| load.unread.as_ref());
+    let unread = first.map(|why| format!("the placement of the load could not be read completely: {why}"));
+    moved.into_iter().chain(unread).collect()
+}
+
+/// The share of repeats in which the load was not bound to where the plan has it: all that is known where nothing was read meanwhile.
+fn bound(in_place: &[Option<bool>]) -> Option<String> {
     let elsewhere = in_place.iter().filter(|is_there| **is_there == Some(false)).count();
     (elsewhere > 0).then(|| {
         format!(
@@ -67,20 +89,26 @@ fn threads(guests: &[&GuestPlaceFigures]) -> Option<String> {
         // Without their number, so that the notes of many steps are the same one.
         return Some("every thread on the processors planned".to_owned());
     }
-    let of_guest = |guest: &&GuestPlaceFigures| Some((guest.guest.clone(), elsewhere_in(guest)?.clone()));
-    let example = guests.iter().find_map(of_guest).map(|(guest, thread)| {
-        let ThreadFigures { name, planned, allowed, ran_on, .. } = thread;
-        format!(" (in {guest}: {name:?}, planned on {planned}, may run on {allowed}, last ran on {ran_on})")
-    });
-    Some(format!(
-        "{elsewhere} of {} not on the processors planned{}",
-        counted(all, "thread"),
-        example.unwrap_or_default()
-    ))
+    let of_guest =
+        |guest: &&GuestPlaceFigures| Some((guest.guest.clone(), elsewhere_in(&guest.threads)?.clone()));
+    let example = guests.iter().find_map(of_guest);
+    let example = example.map(|(guest, thread)| format!("in {guest}: {}", in_words(&thread)));
+    Some(share_elsewhere(elsewhere, all, example))
 }
 
-fn elsewhere_in(guest: &GuestPlaceFigures) -> Option<&ThreadFigures> {
-    guest.threads.iter().find(|thread| thread.is_elsewhere)
+/// So many of all threads, with one of them.
+fn share_elsewhere(elsewhere: u64, all: u64, example: Option<String>) -> String {
+    let example = example.map(|example| format!(" ({example})")).unwrap_or_default();
+    format!("{elsewhere} of {} not on the processors planned{example}", counted(all, "thread"))
+}
+
+fn in_words(thread: &ThreadFigures) -> String {
+    let ThreadFigures { name, planned, allowed, ran_on, .. } = thread;
+    format!("{name:?}, planned on {planned}, may run on {allowed}, last ran on {ran_on}")
+}
+
+fn elsewhere_in(threads: &[ThreadFigures]) -> Option<&ThreadFigures> {
+    threads.iter().find(|thread| thread.is_elsewhere)
 }
 
 fn pages(guests: &[&GuestPlaceFigures]) -> Option<String> {
@@ -159,12 +187,36 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_elsewhere_is_said_with_its_share() {
-        assert_eq!(of_load(&[Some(true), None]), None);
-        let said = of_load(&[Some(false), None, Some(true), Some(false)]).unwrap();
+    fn a_load_that_was_not_bound_is_said_with_its_share() {
+        assert_eq!(bound(&[Some(true), None]), None);
+        let said = bound(&[Some(false), None, Some(true), Some(false)]).unwrap();
         assert_eq!(
             said,
             "in 2 of 4 repeats the kernel did not keep all threads of the load on the processors planned"
+        );
+    }
+
+    #[test]
+    fn threads_of_the_load_that_were_elsewhere_are_said_with_their_share_and_an_example() {
+        let kept = LoadPlaceFigures { threads_count: 4, ..LoadPlaceFigures::default() };
+        assert_eq!(of_load(&[]), [""; 0]);
+        assert_eq!(of_load(&[&kept, &kept]), [""; 0]);
+        let thread = ThreadFigures {
+            name: "load-0".to_owned(),
+            planned: "0".to_owned(),
+            allowed: "0-3".to_owned(),
+            ran_on: 2,
+            is_elsewhere: true,
+        };
+        let moved = LoadPlaceFigures { threads: vec![thread], threads_elsewhere: 1, ..kept.clone() };
+        let blind = LoadPlaceFigures { unread: Some("denied".to_owned()), ..kept.clone() };
+        assert_eq!(
+            of_load(&[&kept, &moved, &blind]),
+            [
+                "placement of the load, read under load in 3 repeats: 1 of 12 threads not on the processors planned (\"load-0\", planned on 0, may run on 0-3, \
+                 last ran on 2)",
+                "the placement of the load could not be read completely: denied"
+            ]
         );
     }
 
