@@ -217,8 +217,8 @@ impl LoadEvent {
     }
 }
 
-/// How the names of those threads of a load process begin that send, or count what was sent: they are on the job's processors. The others
-/// pass on what these report, and may run anywhere.
+/// The names of threads of a load process that send, or count what was sent, begin with it. These threads are on the job's processors. The
+/// others pass on what these report, and may run anywhere.
 pub const LOAD_THREAD: &str = "load-";
 
 /// What the sender's threads got of the kernel.

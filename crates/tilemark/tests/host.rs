@@ -269,16 +269,18 @@ fn apply_that_is_interrupted_midway_restores_everything_and_says_so() {
         bin.display()
     );
     let mut command = network.command(&home, &["unshare", "--mount", "sh", "-c", &script]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(60);
-    while !bin.join("began").exists() {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it stopped the service");
-        assert!(Instant::now() < until, "it never stopped the service");
+    while !bin.join("began").exists() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
+    let is_stopping = bin.join("began").exists();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // Its thread that counts signals runs before the service has stopped, on a busy machine too.
+    thread::sleep(Duration::from_millis(200));
     fs::write(bin.join("go"), "").unwrap();
     let said = Said::of(&child.wait_with_output().unwrap());
+    assert!(is_stopping, "it never stopped the service: {said:?}");
     assert!(said.code == Some(5) && said.error.contains("interrupted, and restored"), "{said:?}");
     assert_eq!(network.values(&home), before);
     assert!(!bin.join("stopped").exists(), "the service runs again");
@@ -294,18 +296,22 @@ fn root_of_a_container_without_rights_learns_that_nothing_was_changed_and_what_t
     let text = "schema = 1\nname = \"one\"\nabout = \"A test.\"\n[[setting]]\nkey = \"vm.stat_interval\"\nvalue = \"7\"\nsource = \"a test\"\n";
     let profile = home.file("one.toml", text);
     fs::set_permissions(home.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    // Where it was built nobody else may look.
+    let program = home.path().join("tilemark");
+    fs::copy(TILEMARK, &program).unwrap();
     let value = fs::read_to_string("/proc/sys/vm/stat_interval").unwrap();
     // It is root there, and nobody outside.
-    let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "unshare",
-        "--user",
-        "--map-root-user",
-    ]);
-    command.args([TILEMARK, "host", "apply"]).arg(profile).arg("--yes");
+    let container = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.args(["unshare", "--user", "--map-root-user"]);
+        command
+    };
+    if !container().arg("true").status().unwrap().success() {
+        return common::skipped("this kernel lets nobody make a user namespace");
+    }
+    let mut command = container();
+    command.arg(program).args(["host", "apply"]).arg(profile).arg("--yes");
     command.env("TILEMARK_HOME", home.path().join("own")).env("TILEMARK_LOCK_FOLDER", home.lock_folder());
     let said = Said::of(&command.output().unwrap());
     assert_eq!(said.code, Some(3), "{said:?}");

@@ -125,8 +125,9 @@ fn a_side_with_a_profile_has_its_values_and_the_side_without_has_those_of_the_ho
     let sides = ["ab", "web", "--set", "measure.repeats=1", "--a", "host.profile=none", "--b", &b, "--trust"];
     let said = real.start_as(played(&file, &[&sides[..], &SHORT].concat())).said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let [[_, none], with] = [0, 1].map(|point| had(&real, &result.run, point));
-    assert!(none.is_none_or(|pages| pages == FOUND), "{said:?}");
+    let [[somaxconn, pages], with] = [0, 1].map(|point| had(&real, &result.run, point));
+    assert_eq!(pages.as_deref(), Some(FOUND), "{said:?}");
+    assert!(somaxconn.is_some_and(|own| own != "2345"), "{said:?}");
     assert_eq!(with, [Some("2345".to_owned()), Some("77".to_owned())], "{said:?}");
     assert_eq!((result.provenance.as_it_was, &*value(&file)), (Some(true), FOUND), "{said:?}");
     real.all_gone(&BTreeSet::new(), &[]);
@@ -141,8 +142,11 @@ fn a_setting_that_varies_has_each_value_in_its_own_repeats() {
     let run = ["run", scenario.to_str().unwrap(), "--tiles", "1", "--set", "measure.repeats=1", "--trust"];
     let said = real.start_as(played(&file, &[&run[..], &SHORT].concat())).said();
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let pages = [0, 1].map(|point| had(&real, &result.run, point)[1].clone().unwrap_or_default());
-    assert_eq!(BTreeSet::from(pages), BTreeSet::from(["77".to_owned(), "88".to_owned()]), "{said:?}");
+    let values: BTreeSet<&str> = result.points.iter().map(|point| &*point.vary["pages"]).collect();
+    assert_eq!(values, ["77", "88"].into());
+    for (place, point) in result.points.iter().enumerate() {
+        assert_eq!(had(&real, &result.run, place)[1].as_ref(), Some(&point.vary["pages"]), "{said:?}");
+    }
     assert_eq!((result.provenance.as_it_was, &*value(&file)), (Some(true), FOUND), "{said:?}");
     real.all_gone(&BTreeSet::new(), &[]);
 }

@@ -285,6 +285,7 @@ fn conclude(found: &mut FleetVerdict, failing: &[Option<String>]) {
     }
     if !alone.is_empty() && found.measured > 1 {
         reasons.push(format!("not compared: {}", sentence::names(alone.iter().map(|host| &*host.name))));
+        // One of them, for an example: the rows have all.
         reasons.extend(alone.iter().find_map(|host| own_words(host)));
     }
     for group in &found.groups {

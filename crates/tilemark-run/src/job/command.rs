@@ -83,11 +83,12 @@ pub(crate) fn try_job(
             return Err(Failure::from_error(FailureCode::HostUnfit, &error, remedy));
         }
     };
-    // Held open, since the keeper removes it with the state folder. It may have done so already: how it ended is what counts then.
+    // Held open, since the keeper removes it with the state folder. It may have done so already: how it ended then says why.
     let mut log = File::open(state.log());
     let begun = read_back.begun();
     let outcome = match begun {
         Ok(()) => converse(job, &mut keeper, listener),
+        Err(_) if !state.path().exists() => Ok(None),
         Err(error) => keeper.end_now().and(Ok(Some(Err(unreadable(error))))),
     };
     let failed = matches!(outcome, Ok(None) | Err(_));

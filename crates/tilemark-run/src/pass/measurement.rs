@@ -143,8 +143,8 @@ impl Measurement<'_> {
         }))
     }
 
-    /// Reads where guests and the load are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
-    /// each second, and does not wait for that.
+    /// Reads where guests and the load are once half of the measurement is over, in a thread of its own: the one that watches the host reads
+    /// it each second, and does not wait for that.
     fn places<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,

@@ -1,8 +1,8 @@
 //! Where the kernel has guests and their load, read once about in the middle of a measurement and compared with the plan.
 //!
 //! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of
-//! each process. Of the load all threads are read that the plan puts on its processors. Plans that put no guest in a place do without; of their twins only the threads are read. Where one side of a comparison
-//! is placed, the other one is read as well, so that both are disturbed alike.
+//! each process. The load's threads that the plan binds are read too. Plans that put no guest in a place do without; of their twins only the
+//! threads are read. Where one side of a comparison is placed, the other one is read as well, so that both are disturbed alike.
 
 use crate::job::{host_pids, keeper::host_proc};
 use std::{
@@ -338,7 +338,9 @@ mod tests {
     fn shell(folder: &Path, name: &str) -> Child {
         let program = folder.join(name);
         symlink("/bin/sh", &program).unwrap();
-        let script = "sleep 1000 & echo; wait";
+        // It is ready once its child has become `sleep`.
+        let script =
+            "sleep 1000 & until read name </proc/$!/comm && [ \"$name\" = sleep ]; do :; done; echo; wait";
         let mut shell = Command::new(program).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
         shell

@@ -1,5 +1,5 @@
-//! Whether the kernel kept guests and their load where the plan puts them. It enters no figure and discards nothing: the figures are those of where guests
-//! really were, which the note says.
+//! Whether the kernel kept guests and their load where the plan puts them. It enters no figure and discards nothing: the figures are those
+//! of where guests really were, which the note says.
 
 use tilemark_record::placement::{
     GuestPlaceFigures, InterruptFigures, LoadPlaceFigures, PlaceFigures, ThreadFigures,

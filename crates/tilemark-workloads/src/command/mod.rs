@@ -68,11 +68,9 @@ fn run_on(
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let prepared: Vec<Prepared> =
         job.streams.iter().map(|stream| Prepared::new(job, stream)).collect::<Result<_, _>>()?;
-    if !job.processors.is_empty() {
-        // All programs inherit it: the guests' processors are never touched.
-        pin(&job.processors);
-    }
-    let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
+    // All programs inherit it: the guests' processors are never touched.
+    let pinned = !job.processors.is_empty() && pin(&job.processors);
+    let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned };
     if start(sender).is_none() {
         return Ok(Vec::new());
     }

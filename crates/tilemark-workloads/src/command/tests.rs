@@ -110,9 +110,12 @@ fn a_figure_that_is_not_there_at_the_end_is_named() {
 }
 
 #[test]
-fn a_program_beside_the_load_runs_on_the_loads_processors_and_one_in_a_guest_on_all() {
+fn a_program_runs_on_the_processors_of_its_load_and_without_such_on_all() {
     let all = rustix::thread::sched_getaffinity(None).unwrap();
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|id| all.is_set(*id)).unwrap();
+    if all.count() == 1 {
+        return println!("skipped: this needs two processors");
+    }
     let allowed = |processors: Vec<u32>| {
         let script = "grep Cpus_allowed_list /proc/self/status; echo score 1";
         let gathered = done(&LoadJob { processors, ..job(shell(script, figure)) }).unwrap();

@@ -258,7 +258,10 @@ fn reasons(host: &FleetHost) -> String {
     let is_shown = !host.measured
         || matches!(host.end, End::NotRestored | End::GuestFailed)
         || (host.outcome == FleetOutcome::NotCompared && host.end != End::Trusted);
-    all.extend(Some(host.because.clone()).filter(|because| !because.is_empty() && is_shown));
+    // Why a host is not compared may be that very reason.
+    let is_new = |because: &String| !because.is_empty() && !all.iter().any(|why| why.contains(because));
+    let because = Some(host.because.clone()).filter(|because| is_shown && is_new(because));
+    all.extend(because);
     all.extend(host.unusual.iter().take(FACTS_SHOWN).map(|fact| format!("{}: {}", fact.fact, fact.value)));
     let more = host.unusual.len().saturating_sub(FACTS_SHOWN);
     all.extend((more > 0).then(|| format!("{more} more")));
@@ -599,6 +602,9 @@ mod tests {
             ..hostile().hosts.remove(0)
         };
         assert_eq!(reasons(&host), "no step counts; foreign load 40 % of the host");
+        let why = Some(format!("not trusted: {}", host.because));
+        let alike = FleetHost { why: why.clone(), ..host.clone() };
+        assert_eq!(reasons(&alike), why.unwrap(), "once is enough");
         let compared = FleetHost { outcome: FleetOutcome::Alike, ..host.clone() };
         assert_eq!(reasons(&compared), "no step counts");
         let trusted = FleetHost { end: End::Trusted, ..host };
