@@ -125,6 +125,13 @@ pub struct SettingRead {
     pub before: Option<String>,
     /// Its value while it was measured. Null where it could not be read.
     pub value: Option<String>,
+    /// Of a vector of interrupts: the processors to which the kernel delivered it then. Absent of anything else, in older records, and
+    /// where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<String>,
+    /// Whether one of these is none of those that the repeat set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_elsewhere: bool,
 }
 
 /// What guests with one name used, over all tiles.
@@ -538,6 +545,15 @@ pub struct MemoryFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_of_an_older_record_says_nothing_of_where_a_vector_was_delivered() {
+        let older =
+            r#"{"key":"irq.eth0.affinity","what":"it","place":"host","set":"1","before":"0","value":"1"}"#;
+        let read: SettingRead = serde_json::from_str(older).unwrap();
+        assert_eq!((&read.effective, read.is_elsewhere), (&None, false));
+        assert_eq!(serde_json::to_string(&read).unwrap(), older);
+    }
 
     #[test]
     fn percentiles_of_times_to_ready_are_by_nearest_rank() {

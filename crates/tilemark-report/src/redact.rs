@@ -62,10 +62,10 @@ pub fn redact(report: &mut Report) {
         host.others.clear();
         scrub.all(kernel_errors);
         hooks.iter_mut().for_each(|run| scrub.maybe(&mut run.failed));
-        for SettingRead { key, what, place: _, set, before, value } in settings {
+        for SettingRead { key, what, place: _, set, before, value, effective, is_elsewhere: _ } in settings {
             scrub.text(key);
             scrub.text(what);
-            [set, before, value].into_iter().for_each(|text| scrub.maybe(text));
+            [set, before, value, effective].into_iter().for_each(|text| scrub.maybe(text));
         }
         for client in clients {
             scrub.client(&mut client.name);

@@ -729,6 +729,7 @@ fn with_screening() -> Report {
             set: is_b.then(|| "10".to_owned()),
             before: Some("60".to_owned()),
             value: Some(if is_b { "10" } else { "60" }.to_owned()),
+            ..SettingRead::default()
         });
     }
     report

@@ -285,6 +285,8 @@ struct HostTable {
     refuses: Option<&'static str>,
     /// It cannot restore this key.
     keeps: Option<&'static str>,
+    /// Where it delivers a vector of interrupts whatever is set, by key.
+    delivers: BTreeMap<String, String>,
 }
 
 impl FakeHost {
@@ -296,6 +298,11 @@ impl FakeHost {
 
     pub(crate) fn refusing(self, key: &'static str) -> Self {
         self.0.lock().unwrap().refuses = Some(key);
+        self
+    }
+
+    pub(crate) fn delivering(self, key: &str, processors: &str) -> Self {
+        self.0.lock().unwrap().delivers.insert(key.to_owned(), processors.to_owned());
         self
     }
 
@@ -348,7 +355,7 @@ impl Hands for FakeHost {
                 place: "host".to_owned(),
                 set: own,
                 before: Some(before),
-                value: None,
+                ..SettingRead::default()
             });
         }
         Ok(found)
@@ -357,6 +364,11 @@ impl Hands for FakeHost {
     fn read(&self) -> Vec<Option<String>> {
         let table = self.0.lock().unwrap();
         table.held.iter().map(|(key, ..)| table.values.get(key).cloned()).collect()
+    }
+
+    fn effective(&self) -> Vec<Option<String>> {
+        let table = self.0.lock().unwrap();
+        table.held.iter().map(|(key, ..)| table.delivers.get(key).cloned()).collect()
     }
 
     fn rivals(&self, key: &str) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! One value of the host: how it is read, written, and read back.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -233,6 +234,17 @@ impl Setting {
     /// As [`Self::read`].
     pub fn now(&self) -> Result<String, HostError> {
         Ok(self.form.value_in(&self.read()?))
+    }
+
+    /// Of a vector of interrupts: the processors to which the kernel delivers it now. They may be fewer than it may go to, and others until
+    /// the kernel has moved it, which some hardware does with its next interrupt only. `None` where the kernel does not say, as of a vector
+    /// that nobody uses, and of anything else.
+    pub fn effective(&self) -> Option<String> {
+        if self.reach != Reach::Vector {
+            return None;
+        }
+        let text = fs::read_to_string(self.path.with_file_name("effective_affinity_list")).ok()?;
+        Some(self.form.value_in(&text)).filter(|processors| !processors.is_empty())
     }
 
     /// Whether the kernel lets root write it; it is not written.

@@ -165,6 +165,11 @@ impl Hands for HostHands {
         self.values(&self.held.lock().expect("nobody panics while it is held"))
     }
 
+    fn effective(&self) -> Vec<Option<String>> {
+        let all = self.held.lock().expect("nobody panics while it is held");
+        shown(&all).map(|one| one.setting.effective()).collect()
+    }
+
     fn rivals(&self, key: &str) -> Vec<String> {
         rivals_of(&host_proc(), &[key], &[]).iter().map(Rival::in_words).collect()
     }
@@ -229,7 +234,7 @@ fn reads(all: &[OneSetting], before: Vec<Option<String>>, after: Vec<Option<Stri
         place: one.place.name().to_owned(),
         set: (one.is_set && (after.is_some() || !has_switched_off)).then(|| one.setting.value.clone()),
         before,
-        value: None,
+        ..SettingRead::default()
     };
     shown(all).zip(before).zip(after).map(read).collect()
 }
@@ -271,7 +276,7 @@ mod tests {
     use super::*;
     use crate::{job::state_folder::Keeper, program::is_root, test_needs::skipped};
     use std::fs;
-    use tilemark_host::setting::Form;
+    use tilemark_host::setting::{Form, Reach};
 
     fn vector(key: &str, number: u32) -> OneSetting {
         let setting = Setting::file(format!("{key} {number}"), format!("/{number}"), Form::Processors, "1");
@@ -285,6 +290,22 @@ mod tests {
         assert_eq!(leave_out(&mut all, &[first]), None);
         assert_eq!(all.clone().map(|one| one.is_set), [false, true, true]);
         assert_eq!(leave_out(&mut all, &[third]).as_deref(), Some("irq.b"));
+    }
+
+    #[test]
+    fn where_vectors_are_delivered_is_read_in_the_order_of_what_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |number: u32, reach| {
+            let path = folder.path().join(number.to_string()).join("smp_affinity_list");
+            fs::create_dir(path.parent().unwrap()).unwrap();
+            fs::write(path.with_file_name("effective_affinity_list"), format!("{number}\n")).unwrap();
+            let one = vector("irq.a", number);
+            OneSetting { setting: Setting { path, reach, ..one.setting.clone() }, ..one }
+        };
+        let hands = HostHands::new(folder.path(), folder.path());
+        let all = [(1, Reach::Vector), (2, Reach::Follower), (3, Reach::File), (4, Reach::Vector)];
+        *hands.held.lock().unwrap() = all.map(|(number, reach)| of(number, reach)).into();
+        assert_eq!(hands.effective(), [Some("1".to_owned()), None, Some("4".to_owned())]);
     }
 
     #[test]

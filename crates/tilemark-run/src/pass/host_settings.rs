@@ -8,7 +8,8 @@
 //! ```
 
 use crate::failure::Failure;
-use std::sync::Mutex;
+use std::{iter, sync::Mutex};
+use tilemark_host::parse_list;
 use tilemark_plan::{host_settings::HostSettings, plan::Plan};
 use tilemark_record::summary::{Incident, IncidentKind, SettingRead};
 
@@ -22,6 +23,11 @@ pub(crate) trait Hands: Sync {
 
     /// The value of each now, in the order of [`Self::apply`].
     fn read(&self) -> Vec<Option<String>>;
+
+    /// The processors to which the kernel delivers each vector of interrupts now, in the order of [`Self::apply`]; nothing of what is none.
+    fn effective(&self) -> Vec<Option<String>> {
+        Vec::new()
+    }
 
     /// Programs that run and change a setting of this key, in words.
     fn rivals(&self, _key: &str) -> Vec<String> {
@@ -68,8 +74,20 @@ pub(crate) struct SettingsHeld<'w> {
     hands: &'w dyn Hands,
     found: Vec<SettingRead>,
     /// What was read at the first counted moment.
-    first: Mutex<Option<Vec<Option<String>>>>,
+    first: Mutex<Option<Reading>>,
     is_restored: bool,
+}
+
+/// What was read of all settings at one moment.
+struct Reading {
+    values: Vec<Option<String>>,
+    effective: Vec<Option<String>>,
+}
+
+impl Reading {
+    fn of(hands: &dyn Hands) -> Self {
+        Self { values: hands.read(), effective: hands.effective() }
+    }
 }
 
 impl<'w> SettingsHeld<'w> {
@@ -87,7 +105,7 @@ impl<'w> SettingsHeld<'w> {
     pub(crate) fn read_at_start(&self) {
         let mut first = self.first.lock().expect("nobody panics while reading");
         if first.is_none() && !self.found.is_empty() {
-            *first = Some(self.hands.read());
+            *first = Some(Reading::of(self.hands));
         }
     }
 
@@ -96,9 +114,10 @@ impl<'w> SettingsHeld<'w> {
         if self.found.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let last = self.hands.read();
         let first = self.first.lock().expect("nobody panics while reading").take();
-        let first = first.unwrap_or_else(|| last.clone());
+        let Reading { values: first, effective } = first.unwrap_or_else(|| Reading::of(self.hands));
+        let mut effective = effective.into_iter().chain(iter::repeat(None));
+        let last = self.hands.read();
         let mut incidents = Vec::new();
         let mut read = Vec::new();
         for ((found, first), last) in self.found.iter().zip(first).zip(last) {
@@ -117,7 +136,9 @@ impl<'w> SettingsHeld<'w> {
                 );
                 incidents.push(Incident { kind: IncidentKind::Unproven, what, guest: None });
             }
-            read.push(SettingRead { value: first, ..found.clone() });
+            let effective = effective.next().flatten();
+            let is_elsewhere = is_elsewhere(found.set.as_ref(), effective.as_ref());
+            read.push(SettingRead { value: first, effective, is_elsewhere, ..found.clone() });
         }
         (read, incidents)
     }
@@ -127,6 +148,13 @@ impl<'w> SettingsHeld<'w> {
         self.is_restored = true;
         if self.found.is_empty() { Ok(Vec::new()) } else { self.hands.restore() }
     }
+}
+
+/// Whether the kernel delivers a vector to a processor that is none of those that were set.
+fn is_elsewhere(set: Option<&String>, effective: Option<&String>) -> bool {
+    let both =
+        set.zip(effective).and_then(|(set, effective)| Some((parse_list(set)?, parse_list(effective)?)));
+    both.is_some_and(|(set, effective)| effective.iter().any(|processor| !set.contains(processor)))
 }
 
 impl Drop for SettingsHeld<'_> {

@@ -78,6 +78,25 @@ fn each_side_has_its_settings_around_its_repeats_and_both_are_read_back_in_each(
 }
 
 #[test]
+fn where_the_kernel_delivers_a_vector_is_read_back_beside_where_it_was_set() {
+    let key = "irq.eth0.affinity";
+    for (delivered, is_elsewhere) in [("3", false), ("2-3", false), ("1,3", true)] {
+        let host = FakeHost::with(&[(key, "0-3")]).delivering(key, delivered);
+        let world = FakeWorld { host, ..FakeWorld::new(|job, _| answered(job, 5)) };
+        let mut plan = plan_of(TILE, &ladder());
+        plan.points[0].host.setting.insert(key.to_owned(), "2-3".to_owned());
+        let ran = run(&plan, &world, &no_stop());
+        ran.outcome.as_ref().unwrap();
+        for repeat in ran.repeats() {
+            let [read] = &repeat.settings[..] else { panic!("{repeat:?}") };
+            assert_eq!(read.effective.as_deref(), Some(delivered));
+            assert_eq!(read.is_elsewhere, is_elsewhere && read.set.is_some(), "{read:?}");
+            assert_eq!(repeat.incidents, [], "a value that is as it was set is proven");
+        }
+    }
+}
+
+#[test]
 fn a_run_that_sets_the_host_is_alone_whatever_the_flags_say() {
     let request = |when_busy| RunRequest {
         asked: Asked::default(),

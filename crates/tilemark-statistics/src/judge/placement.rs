@@ -1,10 +1,10 @@
-//! Whether the kernel kept guests and their load where the plan puts them. It enters no figure and discards nothing: the figures are those
-//! of where guests really were, which the note says.
+//! Whether the kernel kept guests, their load and interrupts where the plan puts them. It enters no figure and discards nothing: the
+//! figures are those of where guests really were, which the note says.
 
 use tilemark_record::placement::{
     GuestPlaceFigures, InterruptFigures, LoadPlaceFigures, PlaceFigures, ThreadFigures,
 };
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{RepeatSummary, SettingRead};
 use tilemark_units::counted;
 
 /// What was read in all repeats, in a sentence or two. Nothing where no guest was to be in a place, and the load was in its own.
@@ -13,7 +13,23 @@ pub(crate) fn notes(kept: &[&RepeatSummary]) -> Vec<String> {
         kept.iter().filter_map(|repeat| repeat.place.as_ref()?.load.as_ref()).collect();
     let in_place: Vec<Option<bool>> = kept.iter().map(|repeat| repeat.is_load_in_place).collect();
     let of_load = if load.is_empty() { bound(&in_place).into_iter().collect() } else { of_load(&load) };
-    of_load.into_iter().chain(of_guests(kept)).collect()
+    let settings = kept.iter().flat_map(|repeat| &repeat.settings);
+    of_load.into_iter().chain(of_guests(kept)).chain(vectors(settings)).collect()
+}
+
+/// The vectors of interrupts that a setting moves and the kernel delivered elsewhere.
+fn vectors<'r>(settings: impl Iterator<Item = &'r SettingRead>) -> Option<String> {
+    let known = settings.filter_map(|read| Some((read, read.set.as_ref()?, read.effective.as_ref()?)));
+    let known: Vec<_> = known.collect();
+    let elsewhere: Vec<_> = known.iter().filter(|(read, ..)| read.is_elsewhere).collect();
+    let (first, set, effective) = elsewhere.first()?;
+    Some(format!(
+        "{} of {} of interrupts not delivered to the processors set ({}: set to {set}, delivered to {effective}); some hardware moves one \
+         with its next interrupt only",
+        elsewhere.len(),
+        counted(known.len() as u64, "vector"),
+        first.what
+    ))
 }
 
 /// The threads of the load that were not where the plan has them, and what could not be read of it.
@@ -217,6 +233,26 @@ mod tests {
                  last ran on 2)",
                 "the placement of the load could not be read completely: denied"
             ]
+        );
+    }
+
+    #[test]
+    fn vectors_that_are_delivered_elsewhere_than_set_are_said_with_their_share() {
+        let vector = |number: u32, set: Option<&str>, effective: Option<&str>| SettingRead {
+            what: format!("irq.eth0.affinity (interrupt {number})"),
+            set: set.map(str::to_owned),
+            effective: effective.map(str::to_owned),
+            is_elsewhere: effective == Some("0"),
+            ..SettingRead::default()
+        };
+        let (moved, kept) = (vector(26, Some("2-3"), Some("0")), vector(27, Some("2-3"), Some("3")));
+        // What another side sets, and what no kernel says.
+        let (unset, unknown) = (vector(26, None, Some("1")), vector(28, Some("2-3"), None));
+        assert_eq!(vectors([&kept, &unset, &unknown].into_iter()), None);
+        assert_eq!(
+            vectors([&kept, &moved, &unset, &unknown, &moved].into_iter()).unwrap(),
+            "2 of 3 vectors of interrupts not delivered to the processors set (irq.eth0.affinity (interrupt 26): set to 2-3, delivered to \
+             0); some hardware moves one with its next interrupt only"
         );
     }
 

@@ -14,7 +14,7 @@ pub(super) const KNOWN: &[Known] = &[
     Known {
         key: "irq.{device}.affinity",
         about: "the processors that take the interrupts of a network or block device. Vectors that the kernel spreads itself cannot be \
-                moved, and are reported",
+                moved, and are reported. A run reads back where the kernel delivers the others",
         source: "Documentation/core-api/irq/irq-affinity.rst",
         danger: Danger::None,
         place: Place::Host,

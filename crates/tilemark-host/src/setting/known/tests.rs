@@ -542,6 +542,14 @@ fn interrupts_of_a_virtio_device_are_those_of_its_bus_device() {
     };
     fixed(26);
     let settings = fake.resolve("irq.eth0.affinity", "1,2").unwrap();
+    let delivered = |text: &str| {
+        fs::write(fake.root().path("/proc/irq/27/effective_affinity_list"), text).unwrap();
+        settings.iter().map(Setting::effective).collect::<Vec<_>>()
+    };
+    assert_eq!(settings[1].effective(), None, "kernels without the file");
+    assert_eq!(delivered("\n"), [None, None], "nobody uses it");
+    assert_eq!(delivered("0,1\n"), [None, Some("0-1".to_owned())]);
+    assert_eq!(settings[1].clone().follower().effective(), None);
     assert_eq!(settings.iter().map(Setting::is_spread_by_kernel).collect::<Vec<_>>(), [true, false]);
     fixed(27);
     assert!(fake.refused("irq.eth0.affinity", "1").contains("cannot be changed"), "none can be moved");
