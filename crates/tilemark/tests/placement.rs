@@ -13,7 +13,7 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use std::{collections::BTreeSet, fs};
-use tilemark_plan::place::ranges;
+use tilemark_plan::{place::ranges, plan::SideName};
 use tilemark_record::{RunDirectory, placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
 
 /// One tile of the web, natively, for so many seconds.
@@ -94,6 +94,33 @@ fn a_twin_and_its_load_stay_where_the_plan_puts_them_and_the_record_has_every_th
     let wanted = "placement, read under load in 1 repeat: every thread on the processors planned; 100 % of the pages on the node planned";
     assert!(result.points[0].repeats_kept == 0 || notes.contains(wanted), "{notes}");
     assert!(!notes.contains("of the load"), "{notes}");
+}
+
+#[test]
+fn sides_differ_in_their_places_and_each_is_read_back_in_its_own() {
+    let Some(real) = Real::new() else { return };
+    let processors = ["0".to_owned(), last_processor().to_string()];
+    if processors[0] == processors[1] {
+        return common::skipped("two places need two processors");
+    }
+    let [a, b] = processors.clone().map(|id| format!("place.map.*-web=cpus:{id}"));
+    let words = ["ab", "web", "--on", "native", "--offline", "--not-alone", "--json", "--a", &a, "--b", &b];
+    let values =
+        ["measure.repeats=1", "measure.warmup=0s", "measure.length=2s", "host.load_processors=shared"];
+    let said = real.start(&[&words[..], &values.map(|value| ["--set", value]).concat()].concat()).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let plan = record(&real, &result.run).plan().unwrap();
+    let summaries = record(&real, &result.run).summaries().unwrap();
+    for (side, wanted) in [SideName::A, SideName::B].into_iter().zip(processors) {
+        let point = plan.points.iter().position(|point| point.side == Some(side)).unwrap();
+        let read = summaries.iter().find(|summary| summary.point == point).unwrap().place.as_ref().unwrap();
+        let allowed: BTreeSet<&String> =
+            read.guests[0].threads.iter().map(|thread| &thread.allowed).collect();
+        assert_eq!((allowed, read.guests[0].threads_elsewhere), ([&wanted].into(), 0), "{side:?}: {read:?}");
+    }
+    let differs: Vec<String> =
+        result.comparison.unwrap().differences.into_iter().map(|one| one.key).collect();
+    assert!(differs.iter().any(|key| key.starts_with("place.map")), "{differs:?}");
 }
 
 /// Threads of the load below a process.
