@@ -472,8 +472,8 @@ fn four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_
     let name = "four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_them";
     let Some(lab) = lab(name) else { return };
     let said = lab.script(
-        "tilemark run web --on kvm --tiles 4 --set place.guests=per-node --set measure.repeats=1 --set measure.length=4s \
-            --set measure.warmup=1s --set load.web.rate=5/s --not-alone --json >/var/lib/tilemark/result || [ $? = 5 ]
+        "tilemark run web --on kvm --tiles 4 --set place.guests=per-node --set guest.web.net.vhost=true --set measure.repeats=1 \
+            --set measure.length=4s --set measure.warmup=1s --set load.web.rate=5/s --not-alone --json >/var/lib/tilemark/result || [ $? = 5 ]
          ! pgrep qemu >&2
          cat /var/lib/tilemark/runs/*/points/00/repeat-1/summary.json",
     );
@@ -489,6 +489,13 @@ fn four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_
         );
         let threads = guest["threads"].as_array().unwrap();
         assert!(threads.iter().any(|thread| thread["name"] == "CPU 0/KVM"), "{guest:#}");
+        // Of the kernel, which is older than 6.4.
+        let vhost: Vec<&Value> =
+            threads.iter().filter(|thread| thread["name"].as_str().unwrap().starts_with("vhost-")).collect();
+        assert_eq!(vhost.len(), 1, "{guest:#}");
+        let ran_on = vhost[0]["ran_on"].as_u64().unwrap();
+        let is_in_place = if vhost[0]["planned"] == "1" { ran_on == 1 } else { (2..=3).contains(&ran_on) };
+        assert!(vhost[0]["allowed"] == vhost[0]["planned"] && is_in_place, "{guest:#}");
         // The load has processor 0, so guests have one processor of node 0 and both of node 1.
         assert!(
             threads.iter().all(|thread| thread["allowed"] == "1" || thread["allowed"] == "2-3"),

@@ -14,8 +14,8 @@ use fixture::Server;
 use tempfile::TempDir;
 use tilemark_host::parse_list;
 use tilemark_host::pin::{
-    Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned, pin,
-    pin_again, unpin,
+    Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned,
+    bind_kernel_threads, pin, pin_again, unpin,
 };
 use tilemark_host::{HostView, TreeHost};
 
@@ -75,6 +75,13 @@ impl Fake {
     fn thread(&self, pid: u32, tid: u32, processors: &str) {
         self.server.put(&format!("proc/{pid}/task/{tid}/stat"), &stat(tid, 1, 100));
         self.affinities.borrow_mut().insert(tid, set(processors));
+    }
+
+    /// A thread that is called like one of the kernel that works for a process.
+    fn kernel_thread(&self, tid: u32, of: u32, parent: u32) {
+        self.server.put(&format!("proc/{tid}/comm"), &format!("vhost-{of}\n"));
+        self.server.put(&format!("proc/{tid}/stat"), &stat(tid, parent, 100));
+        self.affinities.borrow_mut().insert(tid, set("0-7"));
     }
 
     fn end(&self, pid: u32) {
@@ -337,14 +344,31 @@ fn pages_that_stay_behind_are_a_note() {
 fn threads_of_the_kernel_that_work_for_a_guest_go_with_it_and_impostors_do_not() {
     let fake = Fake::new();
     fake.guest("web", &[10]);
-    for (tid, parent) in [(30, 2), (31, 1)] {
-        fake.server.put(&format!("proc/{tid}/comm"), "vhost-10\n");
-        fake.server.put(&format!("proc/{tid}/stat"), &stat(tid, parent, 100));
-        fake.affinities.borrow_mut().insert(tid, set("0-7"));
-    }
+    fake.kernel_thread(30, 10, 2);
+    fake.kernel_thread(31, 10, 1);
     fake.pin("web 1\n");
     assert_eq!(fake.affinity_of(30), set("2-3,6-7"));
     assert_eq!(fake.affinity_of(31), set("0-7"));
+}
+
+#[test]
+fn threads_of_the_kernel_are_put_beside_their_process_and_those_of_others_stay() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.thread(10, 10, "2-3");
+    fake.thread(10, 11, "2"); // a virtual processor
+    fake.guest("other", &[20]);
+    fake.thread(20, 20, "1");
+    for (tid, of, parent) in [(30, 10, 2), (31, 10, 1), (32, 10, 2), (33, 20, 2), (34, 10, 2), (35, 40, 2)] {
+        fake.kernel_thread(tid, of, parent);
+    }
+    fake.refused.borrow_mut().extend([(32, PERM), (34, SRCH)]);
+    // 40 has ended since its thread was found.
+    let refused = bind_kernel_threads(&fake, &[1, 10, 40]);
+    assert_eq!(*fake.asked.borrow(), ["bind 30"]);
+    assert_eq!(fake.affinity_of(30), set("2-3"));
+    let [one] = &refused[..] else { panic!("{refused:?}") };
+    assert!(one.starts_with("cannot bind vhost-10 (32) to processors 2-3: Operation not permitted"), "{one}");
 }
 
 #[test]

@@ -300,7 +300,7 @@ impl Binding<'_> {
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 

@@ -11,11 +11,13 @@
 mod bind;
 mod journal;
 mod map;
+mod of_kernel;
 mod processes;
 
 pub use bind::{Followed, PinReport, Pinned, Refused, ThreadBinding, Unpinned, pin, pin_again, unpin};
 pub use journal::{PinJournal, PinnedGuest, PinnedThread};
 pub use map::{Machine, PinLine, PinMap, Target};
+pub use of_kernel::bind_kernel_threads;
 pub use processes::{LiveProcesses, Processes};
 
 use std::io;

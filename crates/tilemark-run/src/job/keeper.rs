@@ -5,6 +5,8 @@
 //!    |  control socket   |   pidfd, and init dies with the keeper's thread                            |
 //!    +---------------------------------- messages (a socket pair) -----------------------------------+
 //! ```
+//! The engine has a socket to the keeper too: it asks it to bind threads of the kernel, which have no number in its own namespace.
+//!
 //! The keeper makes the run's state folder and control group before anything else, so that nothing is there
 //! without it. When the command ends (the control socket closes, `kill -9` included) the keeper ends init, and with it
 //! every process, mount, loop device and tap of the run. Then it removes the run's control group, restores the settings that it
@@ -27,10 +29,15 @@ use std::{
     },
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
+    thread,
     time::Duration,
 };
-use tilemark_host::traces;
+use tilemark_guests::processes_below;
+use tilemark_host::{
+    pin::{LiveProcesses, bind_kernel_threads},
+    traces,
+};
 use tilemark_sys::{
     files::PRIVATE_FILE,
     namespace::{Namespaces, isolate_mounts, remount_proc},
@@ -46,6 +53,8 @@ pub(crate) const ENGINE: &str = "__engine";
 
 /// Descriptors by which keeper, init and engine are handed what they need.
 const MESSAGES: i32 = 3;
+/// Number of the descriptor of the keeper's socket in init and the engine.
+const KEEPERS_END: i32 = 4;
 /// Number of the descriptor of the host's `/proc` in the engine.
 const HOST_PROC: i32 = 5;
 const CONTROL: i32 = 4;
@@ -58,6 +67,9 @@ const STATE_IS_MADE: u8 = b'\n';
 const NAME_IS_TAKEN: u8 = b'\t';
 /// What the command sends the keeper before it leaves `guests up` to it.
 const HAND_OVER: u8 = b'h';
+
+/// What the engine sends the keeper to have threads of the kernel bound, and the keeper's answer.
+const BIND: u8 = b'b';
 
 /// Which namespaces a job gets, besides processes and mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +183,7 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
     let state = StateFolder::at(Path::new(state));
     let messages = take_handed(MESSAGES)?;
     let mut control = UnixStream::from(take_handed(CONTROL)?);
+    let (asked, engines_end) = UnixStream::pair()?;
     let made = serde_json::from_str(wanted).map_err(io::Error::from).and_then(|wanted| make(&state, wanted));
     if let Err(error) = made {
         let reason = error.to_string();
@@ -178,9 +191,13 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
         let _ = control.write_all(if is_taken(&error) { &[NAME_IS_TAKEN] } else { reason.as_bytes() });
         return Err(error);
     }
-    let init = start_init(messages, network, &state);
+    let init = start_init(messages, engines_end.into(), network, &state);
     if let Ok(init) = &init {
         note_namespaces(init, &state);
+        let pid = init.pid();
+        let answering = thread::Builder::new().spawn(move || answer_engine(asked, pid));
+        // Threads of the kernel stay where they are then, which is read back.
+        answering.map(drop).unwrap_or_else(|error| eprintln!("keeper: cannot start a thread: {error}"));
     }
     // A command that is gone is found to be so below.
     let _ = control.write_all(&[STATE_IS_MADE]);
@@ -231,7 +248,25 @@ fn make(state: &StateFolder, wanted: ActiveJob) -> io::Result<()> {
     }
 }
 
-fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<Child, SpawnError> {
+/// Binds threads of the kernel whenever the engine asks for it, until the engine is gone.
+fn answer_engine(mut engine: UnixStream, init: u32) {
+    let mut asked = [0];
+    while engine.read_exact(&mut asked).is_ok() {
+        // Where they are is read back in every repeat, and is a note.
+        let refused = bind_kernel_threads(&LiveProcesses, &processes_below(init));
+        refused.iter().for_each(|why| eprintln!("keeper: {why}"));
+        if engine.write_all(&asked).is_err() {
+            return;
+        }
+    }
+}
+
+fn start_init(
+    messages: OwnedFd,
+    keeper: OwnedFd,
+    network: &str,
+    state: &StateFolder,
+) -> Result<Child, SpawnError> {
     let before = |source| SpawnError::Prepare { program: INIT.to_owned(), source };
     let mut namespaces = Namespaces::PID | Namespaces::MOUNT | Namespaces::IPC;
     if network == Network::Own.name() {
@@ -243,7 +278,8 @@ fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<C
         .map_err(before)?
         .namespaces(namespaces)
         .dies_with_thread(Signal::KILL)
-        .hand(messages, MESSAGES);
+        .hand(messages, MESSAGES)
+        .hand(keeper, KEEPERS_END);
     if let Some(cgroup) = state.open_cgroup() {
         spawn = spawn.in_cgroup(cgroup);
     }
@@ -294,6 +330,7 @@ pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
             .arguments(arguments)?
             .dies_with_thread(Signal::KILL)
             .hand(messages, MESSAGES)
+            .hand(take_handed(KEEPERS_END)?, KEEPERS_END)
             .hand(host_proc, HOST_PROC)
             .start()
             .map_err(|error| io::Error::other(error.to_string()))?;
@@ -308,8 +345,9 @@ pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The engine's end of the messages. Takes the host's `/proc` too, for [`host_proc`].
+/// The engine's end of the messages. Takes the host's `/proc` too, for [`host_proc`], and the keeper's socket, for [`bind_in_host`].
 pub(crate) fn messages_of_engine() -> io::Result<UnixStream> {
+    let _ = ENGINES_KEEPER.set(Mutex::new(take_handed(KEEPERS_END)?.into()));
     let _ = ENGINES_HOST_PROC.set(take_handed(HOST_PROC)?);
     Ok(UnixStream::from(take_handed(MESSAGES)?))
 }
@@ -321,4 +359,37 @@ static ENGINES_HOST_PROC: OnceLock<OwnedFd> = OnceLock::new();
 pub(crate) fn host_proc() -> PathBuf {
     let own = || PathBuf::from("/proc");
     ENGINES_HOST_PROC.get().map_or_else(own, |proc| format!("/proc/self/fd/{}", proc.as_raw_fd()).into())
+}
+
+/// Closed for every process that the engine starts: nobody else may ask the keeper.
+static ENGINES_KEEPER: OnceLock<Mutex<UnixStream>> = OnceLock::new();
+
+/// Has the keeper put the kernel's threads of all guests beside their QEMU, and waits until it has. They have no number in the engine's PID
+/// namespace. Nothing is done outside of an engine.
+pub(crate) fn bind_in_host() {
+    let Some(keeper) = ENGINES_KEEPER.get() else { return };
+    let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
+    // A keeper that is gone takes the engine with it.
+    let _ = keeper.write_all(&[BIND]).and_then(|()| keeper.read_exact(&mut [0]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_is_answered_each_time_and_its_end_is_the_end_of_it() {
+        let (mut engine, asked) = UnixStream::pair().unwrap();
+        // A missing answer fails and does not hang.
+        engine.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let answering = thread::spawn(move || answer_engine(asked, std::process::id()));
+        for _ in 0..2 {
+            let mut answer = [0];
+            engine.write_all(&[BIND]).unwrap();
+            engine.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, [BIND]);
+        }
+        drop(engine);
+        answering.join().unwrap();
+    }
 }

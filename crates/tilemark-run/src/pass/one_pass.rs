@@ -19,7 +19,7 @@ use crate::{
     pass::network_check::Ports,
     pass::time::{RunTime, unix_ms},
     pass::world::World,
-    pass::{disk_check, guest_use, host_watch},
+    pass::{disk_check, guest_use, host_watch, place_watch},
     program::sha256,
     stop::StopSignal,
 };
@@ -192,6 +192,7 @@ impl<W: World> OnePass<'_, W> {
         let began = Instant::now();
         let Some(mut guests) = started.start(point, templates, self.stop, &|| ())? else { return Ok(None) };
         let ready_s = began.elapsed().as_secs_f64();
+        place_watch::put_kernel_threads(point);
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.events.append(&Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;

@@ -4,7 +4,10 @@
 //! each process. The load's threads that the plan binds are read too. Plans that put no guest in a place do without; of their twins only the
 //! threads are read. Where one side of a comparison is placed, the other one is read as well, so that both are disturbed alike.
 
-use crate::job::{host_pids, keeper::host_proc};
+use crate::job::{
+    host_pids,
+    keeper::{bind_in_host, host_proc},
+};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
@@ -60,6 +63,24 @@ pub(crate) fn is_wanted(plan: &Plan) -> bool {
     is_placed(&plan.points)
 }
 
+/// Has threads of the kernel that move packets of a point's guests put in their place, where it has any. Their QEMUs are in theirs since they
+/// are ready; since Linux 6.4 such threads are QEMU's own.
+pub(crate) fn put_kernel_threads(point: &Point) {
+    if are_kernel_threads_put(point) {
+        bind_in_host();
+    }
+}
+
+fn are_kernel_threads_put(point: &Point) -> bool {
+    with_vhost(point).any(|guest| guest.place.is_some())
+}
+
+/// Guests whose packets the kernel moves.
+fn with_vhost(point: &Point) -> impl Iterator<Item = &GuestPlan> {
+    let is_native = point.backend == plan::Backend::Native;
+    point.guests.iter().filter(move |guest| guest.net.vhost && !is_native)
+}
+
 /// The process that sends load from this host, and the processors that the plan gives it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadOnHost<'a> {
@@ -76,13 +97,12 @@ pub(crate) fn read(
 ) -> PlaceFigures {
     let began = Instant::now();
     let processes = backend.all_processes(ids);
-    let has_vhost =
-        point.backend != plan::Backend::Native && point.guests.iter().any(|guest| guest.net.vhost);
-    let of_kernel = if has_vhost { vhost_threads(&host_proc()) } else { BTreeMap::new() };
+    let of_kernel =
+        if with_vhost(point).next().is_some() { vhost_threads(&host_proc()) } else { BTreeMap::new() };
     let guest = |(plan, pids): (&GuestPlan, Vec<u32>)| {
         let own: Vec<Option<u32>> = pids.iter().copied().map(Some).collect();
         let hosts = if of_kernel.is_empty() { Vec::new() } else { host_pids::of(&own) };
-        guest(point.backend, plan, &pids, of_kernel_for(&of_kernel, &hosts))
+        guest(point.backend, plan, &pids, &of_kernel_for(&of_kernel, &hosts))
     };
     let guests = point.guests.iter().zip(processes).map(guest).collect();
     let load = load.map(|load| load_place(&load));
@@ -177,9 +197,9 @@ fn guest(
     backend: plan::Backend,
     plan: &GuestPlan,
     pids: &[u32],
-    of_kernel: Vec<ThreadPlace>,
+    of_kernel: &[ThreadPlace],
 ) -> GuestPlaceFigures {
-    let (mut threads, mut memory, mut unread) = (of_kernel, BTreeMap::new(), None);
+    let (mut threads, mut memory, mut unread) = (Vec::new(), BTreeMap::new(), None);
     for pid in pids {
         match threads_of(*pid) {
             Ok(found) => threads.extend(found),
@@ -197,7 +217,7 @@ fn guest(
     if pids.is_empty() {
         unread = Some("it has no process".to_owned());
     }
-    compared(backend, plan, &threads, memory, unread)
+    compared(backend, plan, of_kernel, &threads, memory, unread)
 }
 
 /// A process that ended meanwhile is no reason: its successor is among the others.
@@ -215,6 +235,7 @@ const ESRCH: i32 = rustix::io::Errno::SRCH.raw_os_error();
 fn compared(
     backend: plan::Backend,
     plan: &GuestPlan,
+    of_kernel: &[ThreadPlace],
     threads: &[ThreadPlace],
     memory_bytes: BTreeMap<u32, u64>,
     unread: Option<String>,
@@ -222,8 +243,10 @@ fn compared(
     let planned = |thread: &ThreadPlace| {
         plan.place.as_ref().map(|place| planned(backend, place, &thread.name)).unwrap_or_default()
     };
-    let compared = threads.iter().map(|thread| compared_thread(&planned(thread), thread));
-    let (listed, elsewhere) = elsewhere_first(compared);
+    let own = threads.iter().map(|thread| compared_thread(&planned(thread), thread));
+    let of_kernel = of_kernel.iter().map(|thread| compared_kernel_thread(&planned(thread), thread));
+    let threads_count = (own.len() + of_kernel.len()) as u32;
+    let (listed, elsewhere) = elsewhere_first(of_kernel.chain(own));
     let nodes = plan.place.as_ref().map_or(&[][..], |place| &place.nodes);
     let is_elsewhere = |node: &u32| !nodes.is_empty() && !nodes.contains(node);
     let bytes_elsewhere =
@@ -232,7 +255,7 @@ fn compared(
         guest: plan.name.clone(),
         is_planned: plan.place.is_some(),
         threads: listed,
-        threads_count: threads.len() as u32,
+        threads_count,
         threads_elsewhere: elsewhere,
         memory_bytes,
         memory_bytes_elsewhere: bytes_elsewhere,
@@ -259,6 +282,12 @@ fn compared_thread(planned: &[u32], thread: &ThreadPlace) -> ThreadFigures {
         ran_on: thread.ran_on,
         is_elsewhere: !is_kept,
     }
+}
+
+/// A thread of the kernel. It is bound when its guest is ready: one that has had nothing to do since ran last where it could before.
+fn compared_kernel_thread(planned: &[u32], thread: &ThreadPlace) -> ThreadFigures {
+    let is_elsewhere = !planned.is_empty() && !thread.allowed.iter().all(|id| planned.contains(id));
+    ThreadFigures { is_elsewhere, ..compared_thread(planned, thread) }
 }
 
 fn shortened(name: &str) -> String {
@@ -306,11 +335,31 @@ mod tests {
     }
 
     #[test]
+    fn threads_of_the_kernel_are_put_only_where_a_guest_with_vhost_has_a_place() {
+        let of = |vhost, place: Option<GuestPlace>, backend| {
+            let mut point = plan_of(TILE, &ladder()).points[0].clone();
+            point.backend = backend;
+            // The other guest has a place in any case.
+            point.guests[0].place = placed().place;
+            let guest = point.guests.last_mut().unwrap();
+            (guest.net.vhost, guest.place) = (vhost, place);
+            are_kernel_threads_put(&point)
+        };
+        let place = || placed().place;
+        assert!(of(true, place(), plan::Backend::Kvm) && of(true, place(), plan::Backend::Emulated));
+        assert!(!of(true, place(), plan::Backend::Native));
+        assert!(!of(true, None, plan::Backend::Kvm) && !of(false, place(), plan::Backend::Kvm));
+    }
+
+    #[test]
     fn a_thread_of_the_kernel_that_works_for_a_guest_belongs_to_its_place() {
-        let found = BTreeMap::from([(500, vec![thread("vhost-500", &[0, 1, 2, 3], 0)]), (600, Vec::new())]);
-        let threads = of_kernel_for(&found, &[Some(500), None, Some(7)]);
-        let figures = compared(plan::Backend::Kvm, &placed(), &threads, BTreeMap::new(), None);
-        assert_eq!((figures.threads_count, figures.threads_elsewhere), (1, 1));
+        // The second one is bound and has not run since.
+        let of_500 = vec![thread("vhost-500", &[0, 1, 2, 3], 2), thread("vhost-500", &[2, 3], 0)];
+        let found = BTreeMap::from([(500, of_500), (600, Vec::new())]);
+        let of_kernel = of_kernel_for(&found, &[Some(500), None, Some(7)]);
+        let figures = compared(plan::Backend::Kvm, &placed(), &of_kernel, &[], BTreeMap::new(), None);
+        assert_eq!((figures.threads_count, figures.threads_elsewhere), (2, 1));
+        assert_eq!(&*figures.threads[0].allowed, "0-3");
         assert_eq!((&*figures.threads[0].name, &*figures.threads[0].planned), ("vhost-500", "2-3"));
     }
 
@@ -323,7 +372,7 @@ mod tests {
             thread("worker", &[2, 3], 0),
         ];
         let memory = BTreeMap::from([(0, 8), (1, 992)]);
-        let found = compared(plan::Backend::Kvm, &placed(), &threads, memory, None);
+        let found = compared(plan::Backend::Kvm, &placed(), &[], &threads, memory, None);
         assert_eq!((found.threads_count, found.threads_elsewhere, found.memory_bytes_elsewhere), (4, 2, 8));
         let first = &found.threads[0];
         assert_eq!(
@@ -375,6 +424,7 @@ mod tests {
         let found = compared(
             plan::Backend::Native,
             &placed(),
+            &[],
             &[thread("CPU 1/x", &[2, 3], 2)],
             BTreeMap::new(),
             None,
@@ -411,7 +461,8 @@ mod tests {
     #[test]
     fn a_guest_without_a_place_is_never_reported_elsewhere() {
         let plan = GuestPlan { place: None, ..placed() };
-        let found = compared(plan::Backend::Native, &plan, &[thread("a", &[0], 0)], [(0, 9)].into(), None);
+        let found =
+            compared(plan::Backend::Native, &plan, &[], &[thread("a", &[0], 0)], [(0, 9)].into(), None);
         assert_eq!((found.is_planned, found.threads_elsewhere, found.memory_bytes_elsewhere), (false, 0, 0));
         assert_eq!(found.threads[0].allowed, "0");
     }
@@ -421,7 +472,7 @@ mod tests {
         let name = "x".repeat(10_000);
         let mut threads = vec![thread(&name, &[2], 2); 10_000];
         threads.extend(vec![thread("\u{1b}[2J", &[0], 0); 10_000]);
-        let found = compared(plan::Backend::Native, &placed(), &threads, BTreeMap::new(), None);
+        let found = compared(plan::Backend::Native, &placed(), &[], &threads, BTreeMap::new(), None);
         assert_eq!((found.threads_count, found.threads_elsewhere), (20_000, 10_000));
         assert_eq!(found.threads.len(), ELSEWHERE_LISTED + THREADS_LISTED);
         assert!(
