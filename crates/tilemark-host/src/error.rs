@@ -248,9 +248,10 @@ fn remedy_of(source: &io::Error) -> &'static str {
             "the kernel refuses this value: see its range in the source that `tilemark host plan` names"
         }
         Some(Errno::BUSY) => "something uses what would change: end it first, and try again",
-        // It comes from no system call: a program such as systemctl(1) or virt-admin(1) printed it.
+        // It comes from no system call: a program such as systemctl(1) or virt-admin(1) failed or is not there, or the value was refused
+        // before the kernel was asked, as a limit that could not be restored.
         None => {
-            "give another value where its reason is the value; else run as root, and look at what it names"
+            "give another value if this one is refused; else install or start what the reason names, and run as root"
         }
         _ => "run as root, outside a container that sees its host's settings only to read",
     }
@@ -281,7 +282,8 @@ mod tests {
             assert!(said.contains(remedy), "{number}: {said}");
         }
         let of_program = remedy_of(&io::Error::other("virt-admin: it is too small"));
-        assert!(of_program.contains("another value"), "{of_program}");
+        assert!(of_program.starts_with("give another value if this one is refused; else "), "{of_program}");
+        assert!(of_program.contains("install or start what the reason names"), "{of_program}");
         let pages = |size: &str| format!("/sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages");
         for (path, remedy) in [
             (pages("1048576kB"), "hugepagesz=1G"),

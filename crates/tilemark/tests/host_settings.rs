@@ -211,7 +211,12 @@ fn a_limit_that_could_not_be_restored_is_refused_with_the_reason() {
     let error = &said.json()["error"];
     let message = error["message"].as_str().unwrap();
     assert!(message.starts_with("the setting limit.memlock of the host could not be applied: "), "{error}");
-    assert!(message.ends_with(": it could not be raised again, which needs CAP_SYS_RESOURCE"), "{error}");
+    assert!(
+        message.ends_with(
+            ": it could not be raised again, which needs CAP_SYS_RESOURCE in the host's user namespace"
+        ),
+        "{error}"
+    );
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
