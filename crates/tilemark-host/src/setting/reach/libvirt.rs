@@ -1,9 +1,10 @@
 //! Limits of libvirt's running daemon, by virt-admin(1). They last until the daemon ends: its configuration is not touched.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
 
 use super::program;
@@ -73,9 +74,14 @@ fn on_running_daemon<T>(work: impl Fn(&'static str) -> io::Result<T>) -> io::Res
 }
 
 /// Whether nobody listens on a socket any more, as where its daemon was killed. The question itself is seen in the daemon's log, so it is
-/// put only to one that did not answer virt-admin.
+/// put only to one that did not answer virt-admin. A daemon that is stopped and has as many waiting as it may is not waited for.
 fn is_left_behind(socket: &str) -> bool {
-    UnixStream::connect(socket).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    let connected = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let asking = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&asking, &SocketAddrUnix::new(socket)?)
+    };
+    connected() == Err(Errno::CONNREFUSED)
 }
 
 /// The value in a line such as `maxWorkers     : 20`.
@@ -95,6 +101,30 @@ fn virt_admin(daemon: &str, arguments: &[&str]) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{bind, listen};
+    use std::{sync::mpsc, thread, time::Duration};
+
+    /// The kernel lets one more wait than is asked for.
+    #[test]
+    fn a_daemon_that_is_stopped_with_a_full_queue_is_neither_waited_for_nor_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket").to_str().unwrap().to_owned();
+        let address = SocketAddrUnix::new(&*path).unwrap();
+        let new = |flags| socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let daemon = new(SocketFlags::CLOEXEC);
+        bind(&daemon, &address).unwrap();
+        listen(&daemon, 0).unwrap();
+        let [waits, another] = [(); 2].map(|()| new(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK));
+        connect(&waits, &address).unwrap();
+        assert_eq!(connect(&another, &address), Err(Errno::AGAIN), "its queue is full");
+        let (sender, answer) = mpsc::channel();
+        let asked = path.clone();
+        thread::spawn(move || sender.send(is_left_behind(&asked)));
+        assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(false), "it was waited for");
+        drop(daemon);
+        assert!(is_left_behind(&path));
+        assert!(!is_left_behind(&format!("{path}-of-none")));
+    }
 
     #[test]
     fn a_limit_is_the_value_behind_its_own_label() {
