@@ -40,6 +40,34 @@ impl Imported {
     }
 }
 
+/// An option of a plugin in a profile of tuned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunedOption<'t> {
+    /// The plugin: what the section's `type` names, or the section. Also `main` and `variables`, and nothing for what is before all sections.
+    pub plugin: &'t str,
+    /// Its name.
+    pub name: &'t str,
+    /// Its value, as it is written.
+    pub value: &'t str,
+}
+
+/// All options in the text of a `tuned.conf`, or of a file of variables, but for sections that are not enabled. Of several with one name in
+/// a section the last one is here.
+pub fn tuned_options(text: &str) -> Vec<TunedOption<'_>> {
+    let mut options = Vec::new();
+    for section in sections(text).iter().filter(|section| section.is_enabled()) {
+        let counts =
+            |line: &&Line<'_>| section.last(line.option).is_some_and(|last| last.number == line.number);
+        let lines = section.lines.iter().filter(counts);
+        options.extend(lines.map(|line| TunedOption {
+            plugin: section.plugin(),
+            name: line.option,
+            value: line.value,
+        }));
+    }
+    options
+}
+
 /// Reads the text of a `tuned.conf`. `name` becomes the profile's.
 pub fn import_tuned(text: &str, name: &str) -> Imported {
     let name = valid_name(name);
@@ -95,6 +123,10 @@ impl<'t> Section<'t> {
     /// The plugin that it is for: named, or the section's own name.
     fn plugin(&self) -> &'t str {
         self.value("type").unwrap_or(self.name)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.value("enabled").is_none_or(|value| matches!(value, "1" | "true" | "True"))
     }
 }
 
@@ -221,7 +253,7 @@ fn unusable(section: &Section<'_>, line: &Line<'_>) -> Option<String> {
     if [section.name, line.option, line.value].iter().any(is_odd) {
         return Some("it holds a character that is not printed".to_owned());
     }
-    if section.value("enabled").is_some_and(|value| !matches!(value, "1" | "true" | "True")) {
+    if !section.is_enabled() {
         return Some("its section is not enabled".to_owned());
     }
     // What is set only on some hosts, or on some of the devices, cannot be asked for by a key.

@@ -12,4 +12,4 @@ mod sysfs;
 mod tuned;
 
 pub use export::{Format, export};
-pub use import::{Imported, NotTaken, import_tuned};
+pub use import::{Imported, NotTaken, TunedOption, import_tuned, tuned_options};

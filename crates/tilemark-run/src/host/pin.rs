@@ -2,7 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode, place_distrusted, state_failed},
-    host::movers::movers,
+    host::binders::binders,
     job::state_folder::boot_id,
     progress::Listener,
     stop::interrupted,
@@ -30,7 +30,7 @@ use tilemark_sys::{
 };
 use tilemark_units::counted;
 
-pub use super::movers::Mover;
+pub use super::binders::Binder;
 pub use tilemark_host::pin::{Pinned, ThreadBinding, Unpinned};
 
 /// Largest file of globs that is read.
@@ -60,8 +60,8 @@ pub struct PinsDone {
     /// Each guest that runs.
     #[serde(flatten)]
     pub report: PinReport,
-    /// Programs that run and bind guests themselves.
-    pub rivals: Vec<Mover>,
+    /// Programs that run and bind guests too.
+    pub binders: Vec<Binder>,
 }
 
 /// What was undone.
@@ -98,7 +98,7 @@ pub fn pin_guests(
             if report.pinned.is_empty() && report.refused.is_empty() {
                 return Err(no_guest(file, &report));
             }
-            Ok(PinsDone { report, rivals: movers(&Root::real()) })
+            Ok(PinsDone { report, binders: binders(&Root::real()) })
         }
         Looking::UntilInterrupted => watch(&journal, &map, listener),
     }
@@ -147,9 +147,9 @@ fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Res
                 format!("{} (process {}): {}. To fix: {}", guest.name, guest.pid, guest.why, guest.remedy),
             )
         });
-        let rivals = movers(&Root::real());
-        let of_rivals = rivals.iter().map(|rival| (rival.process, rival.in_words()));
-        let now: BTreeMap<u32, String> = pinned.chain(refused).chain(of_rivals).collect();
+        let binders = binders(&Root::real());
+        let of_binders = binders.iter().map(|binder| (binder.process, binder.in_words()));
+        let now: BTreeMap<u32, String> = pinned.chain(refused).chain(of_binders).collect();
         for (pid, words) in &now {
             if shown.get(pid) != Some(words) {
                 listener.note(words);
@@ -159,7 +159,7 @@ fn watch(journal: &PinJournal, map: &PinMap, listener: &mut dyn Listener) -> Res
         let looked = Instant::now();
         while looked.elapsed() < BETWEEN_LOOKS {
             if interrupted() {
-                return Ok(PinsDone { report, rivals });
+                return Ok(PinsDone { report, binders });
             }
             thread::sleep(BETWEEN_INTERRUPT_LOOKS);
         }

@@ -26,7 +26,7 @@ pub(super) fn pin(file: &Path, watch: bool, form: Form) -> ExitCode {
 }
 
 fn described(done: &PinsDone) -> String {
-    let PinsDone { report, rivals } = done;
+    let PinsDone { report, binders } = done;
     let mut lines: Vec<String> = report.pinned.iter().map(in_words).collect();
     lines.extend(report.refused.iter().map(|guest| {
         format!(
@@ -37,7 +37,7 @@ fn described(done: &PinsDone) -> String {
     if !report.left_alone.is_empty() {
         lines.push(format!("In no line of the file, and not touched: {}.", report.left_alone.join(", ")));
     }
-    lines.extend(rivals.iter().map(|rival| format!("Note: {}", rival.in_words())));
+    lines.extend(binders.iter().map(|binder| format!("Note: {}", binder.in_words())));
     if !report.pinned.is_empty() {
         lines.push("`tilemark host unpin` undoes it.".to_owned());
     }
