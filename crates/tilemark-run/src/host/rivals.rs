@@ -31,8 +31,27 @@ const fn program(service: &'static str, keys: &'static [&'static str]) -> Progra
     Program { comm: service, service, keys }
 }
 
+/// What its plugins set: sysctl, vm, scheduler, cpu, disk, net, irq, modules, and sysfs.
+const TUNED: &[&str] = &[
+    "vm.",
+    "kernel.",
+    "fs.",
+    "net.",
+    "thp",
+    "hugepages.",
+    "ksm",
+    "sched.",
+    "cpu.",
+    "workqueue.",
+    "block.",
+    "nic.",
+    "irq.",
+    "module.",
+    "kvm.",
+];
+
 const PROGRAMS: [Program; 6] = [
-    program("tuned", &["vm.", "kernel.", "net.", "thp", "cpu.", "block.", "ksm"]),
+    program("tuned", TUNED),
     program("irqbalance", &["irq."]),
     program("numad", &["kernel.numa_balancing", "ksm.merge_across_nodes", "thp.khugepaged."]),
     program("ksmtuned", &["ksm"]),
@@ -133,13 +152,17 @@ mod tests {
 
     /// The names and keys of programs that run under these names, where two settings change and these services are stopped.
     fn found(comms: &[&str], stopped: &[&str]) -> Vec<String> {
+        found_for(&["vm.swappiness", "cpu.governor"], comms, stopped)
+    }
+
+    fn found_for(changed: &[&str], comms: &[&str], stopped: &[&str]) -> Vec<String> {
         let proc = tempfile::tempdir().unwrap();
         for (process, comm) in (17..).zip(comms) {
             let folder = proc.path().join(process.to_string());
             fs::create_dir(&folder).unwrap();
             fs::write(folder.join("comm"), format!("{comm}\n")).unwrap();
         }
-        let rivals = rivals_of(proc.path(), &["vm.swappiness", "cpu.governor"], stopped);
+        let rivals = rivals_of(proc.path(), changed, stopped);
         rivals.iter().map(|rival| format!("{}: {}", rival.program, rival.keys.join(" "))).collect()
     }
 
@@ -147,6 +170,26 @@ mod tests {
     fn a_program_whose_name_the_kernel_cuts_is_named_by_its_service() {
         assert_eq!(found(&["power-profiles-"], &[]), ["power-profiles-daemon: cpu.governor"]);
         assert_eq!(found(&["power-profiles-"], &["service.power-profiles-daemon"]), [""; 0]);
+    }
+
+    #[test]
+    fn tuned_changes_what_its_plugins_set_and_no_service_or_limit() {
+        for key in [
+            "fs.aio-max-nr",
+            "hugepages.2MiB",
+            "sched.base_slice_ns",
+            "workqueue.cpumask",
+            "block.sda.scheduler",
+            "nic.eth0.rx_ring",
+            "irq.default",
+            "module.kvm_intel.nested",
+            "kvm.halt_poll_ns",
+        ] {
+            assert_eq!(found_for(&[key], &["tuned"], &[]), [format!("tuned: {key}")]);
+        }
+        for key in ["service.ksm", "limit.nofile", "libvirt.max_clients"] {
+            assert_eq!(found_for(&[key], &["tuned"], &[]), [""; 0]);
+        }
     }
 
     #[test]

@@ -453,6 +453,10 @@ fn a_program_that_changes_the_same_settings_is_named_with_what_to_do() {
     host.is_as_before();
     // It changes nothing of this one.
     assert_eq!(host.plan(&[("thp", "madvise")]).rivals, []);
+    // Its plugin sysctl sets all of these.
+    host.write("/proc/sys/fs/aio-max-nr", "65536\n");
+    let refused = host.apply(&[("fs.aio-max-nr", "1048576")]).unwrap_err();
+    assert!(refused.message.contains("tuned runs (process 17) and changes fs.aio-max-nr"), "{refused:?}");
 }
 
 #[test]
