@@ -105,8 +105,8 @@ fn run_threads<'s>(
     Outcome { started, published, subscribers, queues: topology.queues.clone() }
 }
 
-/// Says it when fewer messages were published than were asked for.
-fn reported_short(load: &ThroughputLoad, published: u64, is_ended: bool) -> Option<String> {
+/// The error where fewer messages were published than were asked for.
+fn too_few_published(load: &ThroughputLoad, published: u64, is_ended: bool) -> Option<String> {
     let asked = load.count()?.saturating_mul(u64::from(load.groups()) * u64::from(load.publishers()));
     let why = if is_ended { "the load was ended" } else { "its time was over: give it more `seconds`" };
     (published < asked).then(|| format!("only {published} of {asked} messages were published when {why}"))
@@ -204,7 +204,7 @@ impl Outcome {
         for queue in 0..self.queues.len() {
             self.account_for(queue, load, &mut report);
         }
-        report.errors.extend(reported_short(load, published, is_ended));
+        report.errors.extend(too_few_published(load, published, is_ended));
         if elapsed_s > 0.0 {
             let transfers = (report.published + report.received) as f64;
             report.messages_per_s = report.published as f64 / elapsed_s;

@@ -487,6 +487,11 @@ impl LoadPlan {
         }
     }
 
+    /// Whether the load process of the host sends it.
+    pub fn is_outside(&self) -> bool {
+        self.runs_in().is_none() && !self.from_clients
+    }
+
     /// Connections that the load process has to the guest.
     pub fn connections_to(&self, guest: &GuestPlan) -> u32 {
         self.work.facts().connections(self.at(guest))

@@ -1074,6 +1074,10 @@ fn a_load_that_a_guest_sends_runs_in_it_and_only_the_two_reach_each_other() {
     let places: Vec<_> = point.loads.iter().map(|load| (load.guest, load.from, load.runs_in())).collect();
     assert_eq!(places[..2], [(0, None, None), (1, Some(2), Some(2))]);
     assert_eq!(places[2..], [(3, None, None), (4, Some(5), Some(5))]);
+    let outside: Vec<bool> = point.loads.iter().map(LoadPlan::is_outside).collect();
+    assert_eq!(outside, [true, false, true, false]);
+    let of_client = LoadPlan { from_clients: true, ..point.loads[0].clone() };
+    assert!(!of_client.is_outside() && of_client.runs_in().is_none());
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn open_files_of(point: &Point) -> u64 {
     let disks: u64 = point.guests.iter().map(|guest| guest.disks.len() as u64).sum();
     let engine = FILES_OF_GUEST * point.guests.len() as u64 + FILES_OF_DISK * disks;
     let connections = |load: &LoadPlan| load.connections_to(&point.guests[load.guest as usize]);
-    let outside = point.loads.iter().filter(|load| load.runs_in().is_none() && !load.from_clients);
+    let outside = point.loads.iter().filter(|load| load.is_outside());
     let load: u64 = outside.map(|load| u64::from(connections(load)) + FILES_OF_LOAD).sum();
     FILES_OF_ENGINE + engine.max(load)
 }

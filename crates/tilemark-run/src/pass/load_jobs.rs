@@ -54,15 +54,10 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     LoadTimes { ready, measured: planned(point) + ready }
 }
 
-/// Whether a load is sent by the outside load process.
-pub(crate) fn is_outside(load: &LoadPlan) -> bool {
-    load.runs_in().is_none() && !load.from_clients
-}
-
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
 pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[Vec<u16>]) -> Option<LoadJob> {
-    let loads = (0..).zip(&point.loads).filter(|(_, load)| is_outside(load));
+    let loads = (0..).zip(&point.loads).filter(|(_, load)| load.is_outside());
     let streams = streams(point, block, loads, ports);
     (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
 }

@@ -13,7 +13,7 @@ use crate::{
     pass::host_settings::SettingsHeld,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
-    pass::load_jobs::{inside_job, is_outside, outside_job, times_inside, times_outside},
+    pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
     pass::load_listener::{
         LoadListener, LoadMessage, LoadSource, listen_client, listen_inside, listen_outside,
     },
@@ -34,7 +34,7 @@ use std::{
 };
 use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest, stop_all};
 use tilemark_host::telemetry::{Watched, WatchedKind};
-use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
+use tilemark_plan::plan::{self, GuestPlan, LoadPlan, Plan, Point};
 use tilemark_record::{
     placement::PlaceFigures,
     summary::{HookRun, Incident, IncidentKind},
@@ -156,7 +156,7 @@ impl Measurement<'_> {
         let (halfway, hears) = Halfway::of(self.times_from(Instant::now()).seconds);
         let is_wanted = place_watch::is_wanted(self.plan);
         let is_native = self.point.backend == plan::Backend::Native;
-        let load = load.filter(|_| self.point.loads.iter().any(is_outside));
+        let load = load.filter(|_| self.point.loads.iter().any(LoadPlan::is_outside));
         let load = load.map(|pid| LoadOnHost { pid, processors: &self.plan.processors.load });
         if is_wanted || is_native {
             scope.spawn(move || {
