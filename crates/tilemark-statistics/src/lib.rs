@@ -54,6 +54,7 @@ pub use ratio::ratio;
 pub use resolution::{FOUND_FRACTION, repeat_deviation, smallest_change_found};
 pub use scaling::{EXTRAPOLATION_MAX, FIT_STEPS_MIN, ScalingLaw, ScalingStep, fit_scaling_law};
 pub use screening::{
-    Effect, Effects, PairOfRows, SCREENING_LEVEL, effects, runs_one_at_a_time, smallest_effect_found,
+    Effect, Effects, PairOfRows, SCREENING_LEVEL, effects, runs_one_at_a_time, runs_with_shared_baseline,
+    smallest_effect_found,
 };
 pub use steady::{CHANGE_MIN, FALSE_ALARMS_MAX, SECONDS_MIN, Unsettled, drift};

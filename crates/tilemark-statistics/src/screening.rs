@@ -155,6 +155,16 @@ pub fn runs_one_at_a_time(pairs: usize, settings: usize) -> usize {
     2 * pairs * settings
 }
 
+/// The same with one shared baseline: each setting is measured in n runs and compared with the same n √settings runs without any, which
+/// is the best that a shared baseline can do (Dunnett 1955).
+pub fn runs_with_shared_baseline(pairs: usize, settings: usize) -> usize {
+    // Variance of an effect from so many pairs of rows, in squares of the repeat's deviation.
+    let variance = 2.0 / pairs as f64;
+    let settings = settings as f64;
+    let each = (1.0 + 1.0 / settings.sqrt()) / variance;
+    (each * (settings + settings.sqrt())).ceil() as usize
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -228,13 +238,9 @@ mod tests {
         let pairs = design.rows().len() * design.repeats() as usize;
         let runs = 2 * pairs;
         assert_eq!((runs, runs_one_at_a_time(pairs, SETTINGS)), (48, 528));
-        // Variance of an effect from this design, in squares of the repeat's deviation.
-        let variance = 2.0 / pairs as f64;
-        // The best that many settings can do with one baseline of `base` runs: n runs each, base = n sqrt(settings) (Dunnett 1955).
-        let settings = SETTINGS as f64;
-        let each = (1.0 + 1.0 / settings.sqrt()) / variance;
-        let shared = each * (settings + settings.sqrt());
-        assert!(4.0 * runs as f64 <= shared, "{runs} of {shared}");
+        // 16 runs of each setting and 48 without any: 1/16 + 1/48 is the variance of an effect from 24 pairs of rows, 2/24.
+        assert_eq!(runs_with_shared_baseline(pairs, SETTINGS), 11 * 16 + 48);
+        assert!(4 * runs <= runs_with_shared_baseline(pairs, SETTINGS));
         // Two that look real are confirmed in twelve blocks: nothing set, each alone, both together.
         assert!(4 * (runs + 12 * 4) <= runs_one_at_a_time(pairs, SETTINGS));
     }

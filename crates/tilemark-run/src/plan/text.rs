@@ -20,7 +20,7 @@ use tilemark_plan::{
     scenario::{Gate, Surge, SurgeAt},
     trust::{HostUse, HostUseKind, host_uses},
 };
-use tilemark_statistics::{runs_one_at_a_time, smallest_effect_found};
+use tilemark_statistics::{runs_one_at_a_time, runs_with_shared_baseline, smallest_effect_found};
 use tilemark_units::{Rate, Span, counted};
 
 /// The whole text.
@@ -284,10 +284,12 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     let alone = Span::new(one * 2 * screening.pairs);
     let mut lines = vec![
         format!(
-            "{} of the profile {} are screened in {} runs (one at a time, the same would take {})",
+            "{} of the profile {} are screened in {} runs (one at a time, the same would take {} with a shared baseline, \
+             {} in pairs)",
             counted(settings as u64, "setting"),
             screening.profile,
             2 * pairs,
+            runs_with_shared_baseline(pairs, settings),
             runs_one_at_a_time(pairs, settings)
         ),
         format!(
