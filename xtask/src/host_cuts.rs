@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-const SCRIPT: &str = include_str!("host_cuts.sh");
+const SCRIPT: &str = concat!(include_str!("host_profile.sh"), include_str!("host_cuts.sh"));
 /// So often `host apply` is killed in each boot but the last: 5 for each of 20 cuts are 100.
 const KILLS: u32 = 5;
 /// What `recover` says where it had nothing to do.

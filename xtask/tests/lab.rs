@@ -254,10 +254,84 @@ const PINS: &str = r#"
     show after
     kill ${process[@]}"#;
 
-/// What a lab shows of itself, and of guests that are pinned on it: one boot for both tests.
+/// The profile that the long trial of power cuts applies too.
+const PROFILE: &str = include_str!("../src/host_profile.sh");
+
+/// Applies and restores it. All files that root may write, where settings are, are printed before and after that, but for two that the kernel
+/// itself writes.
+const APPLIES: &str = r#"
+    wait ${process[@]} || true
+    settings() {
+        find /proc/sys /proc/irq /sys/kernel/mm /sys/kernel/debug/sched /sys/block/*/queue/ /sys/module/*/parameters \
+            /sys/class/net/*/queues/ /sys/devices/virtual/workqueue /sys/devices/system/node/node*/hugepages \
+            -type f -perm -u=w ! -name ns_last_pid ! -name max_newidle_lb_cost -exec grep -Hs '' {} + | sort
+        grep -H cgroup /proc/mounts
+        find /sys/fs/cgroup -maxdepth 1 | sort
+        grep -H '' /sys/fs/cgroup/cgroup.subtree_control || true
+    }
+    coded() {
+        echo "== $1"; shift
+        "$@" && echo 'code 0' || echo "code $?"
+    }
+    echo '== host plan'; tilemark host plan $profile --json
+    echo '== host before'; settings
+    coded 'host apply' tilemark host apply $profile --yes
+    coded 'host verify' tilemark host verify $profile
+    echo '== host during'; settings
+    echo '== host vectors'; ls $(readlink -f /sys/class/net/eth0/device)/../msi_irqs
+    echo '== host set'
+    grep cgroup /proc/mounts
+    for file in FILES; do echo "$file: $(cat $file)"; done
+    coded 'host restore' tilemark host restore
+    echo '== host after'; settings
+    "#;
+
+/// What must be set in every lab: a key, one of its files, and the text of that then. The profile has more keys, and a lab may lack some.
+const SET: [(&str, &str, &str); 27] = [
+    ("thp", "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]"),
+    ("thp.khugepaged.defrag", "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag", "0"),
+    ("thp.khugepaged.pages_to_scan", "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", "8192"),
+    ("ksm", "/sys/kernel/mm/ksm/run", "1"),
+    ("ksm.pages_to_scan", "/sys/kernel/mm/ksm/pages_to_scan", "200"),
+    ("hugepages.2MiB", "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "17"),
+    ("hugepages.2MiB", "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "16"),
+    ("block.*.scheduler", "/sys/block/vda/queue/scheduler", "[mq-deadline] none"),
+    ("block.*.nr_requests", "/sys/block/vda/queue/nr_requests", "64"),
+    ("block.*.nr_requests", "/sys/block/vdd/queue/nr_requests", "64"),
+    ("block.*.read_ahead_kb", "/sys/block/vda/queue/read_ahead_kb", "256"),
+    ("irq.default", "/proc/irq/default_smp_affinity", "3"),
+    ("workqueue.cpumask", "/sys/devices/virtual/workqueue/cpumask", "3"),
+    ("cpuset.isolated", "/sys/fs/cgroup/tilemark-isolated/cpuset.cpus", "3"),
+    ("cpuset.isolated", "/sys/fs/cgroup/tilemark-isolated/cpuset.cpus.partition", "isolated"),
+    ("kvm.halt_poll_ns", "/sys/module/kvm/parameters/halt_poll_ns", "100000"),
+    ("module.nvme_core.io_timeout", "/sys/module/nvme_core/parameters/io_timeout", "40"),
+    ("nic.eth0.rps_cpus", "/sys/class/net/eth0/queues/rx-0/rps_cpus", "2"),
+    ("sched.migration_cost_ns", "/sys/kernel/debug/sched/migration_cost_ns", "600000"),
+    ("vm.dirty_bytes", "/proc/sys/vm/dirty_bytes", "100000000"),
+    ("vm.dirty_bytes", "/proc/sys/vm/dirty_ratio", "0"),
+    ("vm.dirty_background_bytes", "/proc/sys/vm/dirty_background_bytes", "50000000"),
+    ("vm.dirty_background_bytes", "/proc/sys/vm/dirty_background_ratio", "0"),
+    ("vm.swappiness", "/proc/sys/vm/swappiness", "11"),
+    ("kernel.numa_balancing", "/proc/sys/kernel/numa_balancing", "0"),
+    ("net.core.rmem_max", "/proc/sys/net/core/rmem_max", "16777216"),
+    ("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t16777216"),
+];
+
+/// So many lines at least are compared after restoring; Debian's kernel for clouds has 1,500.
+const LEAST_FILES: usize = 1000;
+
+/// What a lab shows of itself, of guests that are pinned on it, and of its settings: one boot for all three tests.
 fn shown(lab: &Lab) -> &'static str {
     static SHOWN: OnceLock<String> = OnceLock::new();
-    let script = ["! touch /var/cache/tilemark/images/x 2>/dev/null; tilemark doctor --json", PINS];
+    let files = SET.map(|(_, file, _)| file).join(" ");
+    let applies = APPLIES.replace("FILES", &files);
+    let script = [
+        "! touch /var/cache/tilemark/images/x 2>/dev/null; tilemark doctor --json",
+        PINS,
+        "\n",
+        PROFILE,
+        &applies,
+    ];
     SHOWN.get_or_init(|| lab.script(&script.concat()))
 }
 
@@ -353,6 +427,57 @@ fn a_real_qemu_is_pinned_to_a_node_with_its_memory_and_released_and_no_other_is_
         // Pages of files, such as QEMU's own, are one guest's as much as the other's.
         assert_eq!(moment.own_pages[1], before.own_pages[1], "{moment:#?}");
     }
+}
+
+/// A host's files as [`APPLIES`] prints them, or those of [`SET`].
+fn has_line(shown: &str, title: &str, line: &str) -> bool {
+    part(shown, title).lines().any(|found| found == line)
+}
+
+#[test]
+fn a_profile_is_set_in_a_real_kernels_files_and_every_file_is_restored() {
+    let name = "a_profile_is_set_in_a_real_kernels_files_and_every_file_is_restored";
+    let Some(lab) = lab(name) else { return };
+    let shown = shown(&lab);
+    let plan = json(part(shown, "host plan"));
+    let lacking: BTreeMap<&str, &str> =
+        plan["settings"].as_array().unwrap().iter().filter_map(lacks).collect();
+    for (key, why) in &lacking {
+        let _ = writeln!(std::io::stderr(), "{name}: the lab lacks {key}: {why}");
+    }
+    for command in ["host apply", "host verify", "host restore"] {
+        assert!(has_line(shown, command, "code 0"), "{command}: {}", part(shown, command));
+    }
+    for (key, file, text) in SET {
+        assert!(!lacking.contains_key(key), "the lab lacks {key}");
+        assert!(has_line(shown, "host set", &format!("{file}: {text}")), "{}", part(shown, "host set"));
+        assert!(
+            !has_line(shown, "host before", &format!("{file}:{text}")),
+            "{key} was there: nothing is tested"
+        );
+    }
+    // Its interrupts have other numbers in other labs.
+    let vectors: Vec<&str> = part(shown, "host vectors").lines().collect();
+    assert!(!vectors.is_empty());
+    for vector in vectors {
+        let moved = format!("/proc/irq/{vector}/smp_affinity_list:0-1");
+        assert!(has_line(shown, "host during", &moved) && !has_line(shown, "host before", &moved), "{moved}");
+    }
+    let is_fast = |title: &str| part(shown, title).contains(",favordynmods");
+    assert_eq!(["host before", "host set", "host after"].map(is_fast), [false, true, false]);
+    // Restoring the bytes alone would be refused by the kernel: it has 0 where the ratio rules.
+    assert!(has_line(shown, "host before", "/proc/sys/vm/dirty_bytes:0"));
+    assert!(has_line(shown, "host after", "/proc/sys/vm/dirty_ratio:20"));
+    let lines = |title| part(shown, title).lines().collect::<BTreeSet<&str>>();
+    let (before, after) = (lines("host before"), lines("host after"));
+    let differ: Vec<_> = before.symmetric_difference(&after).collect();
+    assert!(differ.is_empty() && before.len() > LEAST_FILES, "{differ:#?} of {}", before.len());
+}
+
+/// The key of a planned setting that the lab lacks, and why.
+fn lacks(planned: &Value) -> Option<(&str, &str)> {
+    (planned["state"] == "skipped")
+        .then(|| (planned["key"].as_str().unwrap(), planned["why"].as_str().unwrap()))
 }
 
 #[test]
