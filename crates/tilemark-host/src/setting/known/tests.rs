@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::setting::reach::{KERNEL, Kernel};
 use crate::setting::{Form, Journal};
 
 /// A folder that plays a host.
@@ -32,6 +34,14 @@ impl Fake {
 
     fn resolve(&self, key: &str, value: &str) -> Result<Vec<Setting>, HostError> {
         resolve(&self.root(), key, value)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root().path(path)).unwrap()
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::at(self.folder.path().join("settings.json"), "this-boot")
     }
 
     /// What is refused, and what to do about it.
@@ -65,6 +75,12 @@ impl Fake {
 
 const ONLINE: (&str, &str) = ("/sys/devices/system/cpu/online", "0-2\n");
 const PRESENT: (&str, &str) = ("/sys/devices/system/cpu/present", "0-3\n");
+
+/// Has this play the kernel: it is handed each file that is written, and the text.
+fn plays(kernel: impl FnMut(&Path, &str) -> io::Result<()> + 'static) {
+    let kernel: Kernel = Box::new(kernel);
+    KERNEL.set(Some(kernel));
+}
 
 #[test]
 fn every_key_is_there_once_and_has_its_source() {
@@ -363,6 +379,38 @@ fn what_a_governor_loses_when_it_is_left_is_held_with_it() {
     fs::write(&knob, "1000\n").unwrap();
     journal.restore().unwrap();
     assert_eq!(fs::read_to_string(&knob).unwrap(), "500\n");
+}
+
+/// As drivers/cpufreq/amd-pstate.c does it: with the governor `performance` a group prefers speed, and it stays so.
+#[test]
+fn a_governor_and_an_energy_preference_are_set_in_each_group_and_restored() {
+    let file = |group: u32, name: &str| format!("/sys/devices/system/cpu/cpufreq/policy{group}/{name}");
+    let [governor, preference] = ["scaling_governor", "energy_performance_preference"];
+    let before = ["powersave\n", "balance_performance\n", "powersave\n", "power\n"];
+    for (key, value, then) in [
+        ("cpu.governor", "performance", ["performance"; 4]),
+        (
+            "cpu.energy_preference",
+            "performance",
+            ["powersave\n", "performance", "powersave\n", "performance"],
+        ),
+    ] {
+        let files = [file(0, governor), file(0, preference), file(1, governor), file(1, preference)];
+        let fake = Fake::with(&[]);
+        for (path, text) in files.iter().zip(before) {
+            fake.write(path, text);
+        }
+        let now = || files.each_ref().map(|path| fake.text(path));
+        plays(move |path, text| {
+            fs::write(path, text)?;
+            let is_fast = path.ends_with(governor) && text == "performance";
+            if is_fast { fs::write(path.with_file_name(preference), text) } else { Ok(()) }
+        });
+        fake.journal().hold(&fake.resolve(key, value).unwrap()).unwrap();
+        assert_eq!(now(), then, "{key}");
+        assert!(fake.journal().restore().unwrap().iter().all(|one| one.refused.is_none()), "{key}");
+        assert_eq!(now(), before, "{key}");
+    }
 }
 
 #[test]
@@ -717,4 +765,127 @@ fn a_node_without_memory_has_no_share_of_huge_pages() {
         ]
     );
     assert!(fake.refused("hugepages.2MiB.node1", "1").contains("its nodes are 0,2"));
+}
+
+#[test]
+fn a_knob_of_the_scheduler_needs_debugfs_and_a_kernel_that_has_it() {
+    let without = Fake::with(&[]);
+    let said = without.refused("sched.migration_cost_ns", "600000");
+    assert!(
+        said.contains("there is no /sys/kernel/debug/sched") && said.contains("mount -t debugfs none"),
+        "{said}"
+    );
+    let [slice, cost] =
+        ["base_slice_ns", "migration_cost_ns"].map(|knob| format!("/sys/kernel/debug/sched/{knob}"));
+    let fake = Fake::with(&[(&slice, "3000000\n"), (&cost, "500000\n")]);
+    assert_eq!(fake.shown("sched.migration_cost_ns", "600000"), [format!("{cost} = 600000")]);
+    for gone in ["sched.latency_ns", "sched.min_granularity_ns", "sched.wakeup_granularity_ns"] {
+        let said = fake.refused(gone, "1000000");
+        assert!(said.contains("EEVDF") && said.contains("it has base_slice_ns, migration_cost_ns"), "{said}");
+        assert!(said.contains("leave it out") && !said.contains("debugfs"), "{said}");
+        for host in [&fake, &without] {
+            assert!(host.resolve(gone, "1000000").unwrap_err().is_skipped_where_optional());
+        }
+    }
+    fake.journal().hold(&fake.resolve("sched.base_slice_ns", "6000000").unwrap()).unwrap();
+    assert_eq!([fake.text(&slice), fake.text(&cost)], ["6000000", "500000\n"]);
+    fake.journal().restore().unwrap();
+    assert_eq!(fake.text(&slice), "3000000\n");
+}
+
+/// Memory of 1 GiB in a row is rarely free: the kernel takes the count, and keeps as many as it found.
+#[test]
+fn a_count_of_1_gib_pages_that_reads_back_less_undoes_all_and_names_the_kernels_command_line() {
+    let pages = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+    let swappiness = "/proc/sys/vm/swappiness";
+    for free in [0, 1] {
+        let fake = Fake::with(&[(pages, "0\n"), (swappiness, "60\n")]);
+        let count = fake.root().path(pages);
+        plays(move |path, text| match path == count {
+            true => fs::write(path, format!("{}\n", text.trim().parse::<u32>().unwrap().min(free))),
+            false => fs::write(path, text),
+        });
+        let settings =
+            [("vm.swappiness", "10"), ("hugepages.1GiB", "4")].map(|(key, value)| fake.resolve(key, value));
+        let settings: Vec<Setting> = settings.into_iter().flat_map(Result::unwrap).collect();
+        let error = fake.journal().hold(&settings).unwrap_err();
+        assert!(error.to_string().contains(&format!("is {free} after 4 was written")), "{error}");
+        assert!(error.remedy().contains("hugepagesz=1G hugepages=N"), "{}", error.remedy());
+        assert_eq!([fake.text(pages), fake.text(swappiness)], ["0\n", "60\n"]);
+        assert_eq!(fake.journal().held().unwrap(), []);
+    }
+}
+
+/// A kernel before 6.12 lets the file of a vector that it spreads itself be opened, and answers the write with EIO; later ones with EPERM.
+#[test]
+fn a_vector_whose_write_the_kernel_refuses_stays_and_the_others_of_the_device_are_moved() {
+    const REFUSED: [(i32, bool); 3] = [(5, true), (1, true), (22, false)];
+    let pci = "/sys/devices/pci0000:00/0000:00:03.0";
+    let vectors = [26, 27, 28].map(|number| format!("/proc/irq/{number}/smp_affinity_list"));
+    for (number, is_spread) in REFUSED {
+        let fake = Fake::with(&[ONLINE]);
+        for (vector, name) in vectors.iter().zip(["26", "27", "28"]) {
+            fake.write(vector, "0-2\n");
+            fake.write(&format!("{pci}/msi_irqs/{name}"), "");
+        }
+        let class = fake.root().path("/sys/class/block/vda");
+        fs::create_dir_all(&class).unwrap();
+        symlink(fake.root().path(pci), class.join("device")).unwrap();
+        let refused = fake.root().path(&vectors[1]);
+        plays(move |path, text| match path == refused {
+            true => Err(io::Error::from_raw_os_error(number)),
+            false => fs::write(path, text),
+        });
+        let now = || vectors.each_ref().map(|vector| fake.text(vector));
+        let held = fake.journal().hold(&fake.resolve("irq.vda.affinity", "1").unwrap());
+        if is_spread {
+            let immovable = held.unwrap();
+            assert!(immovable.len() == 1 && immovable[0].name.contains("interrupt 27"), "{immovable:?}");
+            assert_eq!(now(), ["1", "0-2\n", "1"]);
+            assert_eq!(fake.journal().held().unwrap().len(), 2, "it is nobody's to restore");
+            fake.journal().restore().unwrap();
+        } else {
+            assert!(held.unwrap_err().to_string().contains("interrupt 27"), "{number}");
+        }
+        assert_eq!(now(), ["0-2\n"; 3], "{number}");
+        assert_eq!(fake.journal().held().unwrap(), []);
+    }
+}
+
+/// As mm/page-writeback.c does it: setting one of the pair sets the other to 0, and 0 bytes are refused.
+#[test]
+fn a_limit_in_bytes_is_restored_by_its_ratio_where_the_kernel_takes_no_0() {
+    let [bytes, ratio] = ["bytes", "ratio"].map(|unit| format!("/proc/sys/vm/dirty_{unit}"));
+    for (before, key, value, then) in [
+        (["0\n", "20\n"], "vm.dirty_bytes", "100000000", ["100000000", "0\n"]),
+        (["100000000\n", "0\n"], "vm.dirty_bytes", "50000000", ["50000000", "0\n"]),
+        (["100000000\n", "0\n"], "vm.dirty_ratio", "15", ["0\n", "15"]),
+        (["0\n", "20\n"], "vm.dirty_ratio", "15", ["0\n", "15"]),
+    ] {
+        let fake = Fake::with(&[(&bytes, before[0]), (&ratio, before[1])]);
+        let now = || [fake.text(&bytes), fake.text(&ratio)];
+        let [of_bytes, of_ratio] = [&bytes, &ratio].map(|path| fake.root().path(path));
+        plays(move |path, text| {
+            let other = match path {
+                path if path == of_bytes => Some(&of_ratio),
+                path if path == of_ratio => Some(&of_bytes),
+                _ => None,
+            };
+            if path == of_bytes && text.trim() == "0" {
+                return Err(io::Error::from_raw_os_error(22));
+            }
+            fs::write(path, text)?;
+            other.map_or(Ok(()), |other| fs::write(other, "0\n"))
+        });
+        let settings = fake.resolve(key, value).unwrap();
+        fake.journal().hold(&settings).unwrap();
+        assert_eq!(now(), then, "{key}");
+        assert!(fake.journal().restore().unwrap().iter().all(|one| one.refused.is_none()), "{key}");
+        assert_eq!(now(), before, "{key}");
+        // The same where a later setting is refused.
+        let ignored = Setting::file("a value that the kernel ignores", "/dev/null", Form::Whole, "1");
+        fake.journal().hold(&[&settings[..], &[ignored]].concat()).unwrap_err();
+        assert_eq!(now(), before, "{key}");
+        assert_eq!(fake.journal().held().unwrap(), []);
+    }
 }
