@@ -98,7 +98,9 @@ fn test(setting: &ProfileSetting) -> &'static str {
         // The table of neighbours is the host's, whatever its name says.
         ("net", true) if key.starts_with("net.ipv4.") && !key.starts_with("net.ipv4.neigh.") => "network",
         ("net" | "vm" | "kernel" | "fs", true) => "sysctl",
-        ("thp" | "ksm" | "hugepages" | "block" | "cpu", true) => "file",
+        ("thp" | "ksm" | "hugepages" | "block", true) => "lab",
+        ("cpu", true) if key == "cpu.idle_latency_us" => "latency",
+        ("cpu", true) => "governor",
         (_, true) => "key",
     }
 }
