@@ -3,11 +3,12 @@
 
 use crate::{
     attacks,
-    bench::{Asked, Bench, Skipped, masked, measurement, up_and_distinct},
-    cargo::target,
+    bench::{Asked, Bench, Skipped, masked, measurement, need_root, text_of, up_and_distinct},
+    cargo::{cargo_command, target},
     fuzz, host_cuts,
+    lab::build_program,
 };
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::{path::PathBuf, time::Instant};
 
@@ -20,7 +21,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 22] = [
+const ALL: [Trial; 23] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -62,6 +63,12 @@ const ALL: [Trial; 22] = [
         about: "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
         minutes: 20,
         run: host_cuts::run,
+    },
+    Trial {
+        name: "lab",
+        about: "the tests in the lab that take minutes: wide guests in huge pages, 32 clones, data disks, a search, a tile of consolidation",
+        minutes: 40,
+        run: lab_at_length,
     },
     Trial {
         name: "neighbour",
@@ -265,6 +272,22 @@ fn kills_host(bench: &Bench) -> Result<Vec<String>> {
     Ok(lines.iter().map(line).collect())
 }
 
+/// Those of the lab that are `#[ignore]`d; every test run has the others.
+fn lab_at_length(_: &Bench) -> Result<Vec<String>> {
+    need_root()?;
+    build_program()?;
+    let arguments = ["test", "--package", "xtask", "--locked", "--test", "lab", "--", "--ignored"];
+    let said = text_of(cargo_command(&arguments).env("TILEMARK_CI", "1"))?;
+    let passed: Vec<&str> = said.lines().filter_map(passed).collect();
+    ensure!(!passed.is_empty(), "no test of the lab is ignored: nothing was run");
+    Ok(vec![format!("{} tests passed: {}", passed.len(), passed.join(", "))])
+}
+
+/// The name in `test NAME ... ok`.
+fn passed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
+}
+
 /// Both resources; a neighbour that is named too seldom fails the test.
 fn neighbours(bench: &Bench) -> Result<Vec<String>> {
     let settings = [("TILEMARK_TEST_NEIGHBOURS", bench.times(20).to_string())];
@@ -464,6 +487,13 @@ mod tests {
         assert_eq!(median("a", "s", vec![4.0, 1.0, 2.0, 3.0]), "a: 2.500 s (1.000 to 4.000, n 4)");
         assert_eq!(median("a", "s", vec![1.0]), "a: 1.000 s (1.000 to 1.000, n 1)");
         assert_eq!(median("a", "s", Vec::new()), "a: no figure");
+    }
+
+    #[test]
+    fn tests_that_passed_are_named_and_no_others() {
+        let said = "running 3 tests\ntest one ... ok\ntest two ... FAILED\ntest three has been running for over 60 seconds\n\
+                    test three ... ok\ntest result: FAILED. 2 passed\n";
+        assert_eq!(said.lines().filter_map(passed).collect::<Vec<_>>(), ["one", "three"]);
     }
 
     #[test]

@@ -120,7 +120,9 @@ pub(crate) fn text_of(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;
     if !output.status.success() {
-        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        // A test's reason is on its standard output.
+        let [out, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        bail!("{command:?} ended with {}: {errors}{out}", output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
