@@ -287,8 +287,13 @@ const APPLIES: &str = r#"
     "#;
 
 /// What must be set in every lab: a key, one of its files, and the text of that then. The profile has more keys, and a lab may lack some.
-const SET: [(&str, &str, &str); 27] = [
+const SET: [(&str, &str, &str); 28] = [
     ("thp", "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]"),
+    (
+        "thp.defrag",
+        "/sys/kernel/mm/transparent_hugepage/defrag",
+        "always defer defer+madvise madvise [never]",
+    ),
     ("thp.khugepaged.defrag", "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag", "0"),
     ("thp.khugepaged.pages_to_scan", "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", "8192"),
     ("ksm", "/sys/kernel/mm/ksm/run", "1"),
