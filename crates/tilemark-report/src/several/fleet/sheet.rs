@@ -602,9 +602,9 @@ mod tests {
             ..hostile().hosts.remove(0)
         };
         assert_eq!(reasons(&host), "no step counts; foreign load 40 % of the host");
-        let why = Some(format!("not trusted: {}", host.because));
-        let alike = FleetHost { why: why.clone(), ..host.clone() };
-        assert_eq!(reasons(&alike), why.unwrap(), "once is enough");
+        let why = format!("not trusted: {}", host.because);
+        let alike = FleetHost { why: Some(why.clone()), ..host.clone() };
+        assert_eq!(reasons(&alike), why, "once is enough");
         let compared = FleetHost { outcome: FleetOutcome::Alike, ..host.clone() };
         assert_eq!(reasons(&compared), "no step counts");
         let trusted = FleetHost { end: End::Trusted, ..host };
