@@ -67,7 +67,7 @@ const ALL: [Trial; 23] = [
     Trial {
         name: "lab",
         about: "the tests in the lab that take minutes: wide guests in huge pages, 32 clones, data disks, a search, a tile of consolidation",
-        minutes: 40,
+        minutes: 20,
         run: lab_at_length,
     },
     Trial {
