@@ -41,7 +41,7 @@ pub enum Fault {
     LoadFails,
     /// From the request for a load on its agent is hostile: it sends these pieces, each after so long, and then nothing more, with
     /// its end of the stream open.
-    Hostile(Vec<(Duration, Vec<u8>)>),
+    Hostile(Arc<[(Duration, Vec<u8>)]>),
     /// It cannot be stopped.
     Stays,
 }
@@ -407,7 +407,7 @@ impl Conversation for FakeConversation {
 
     fn send(&mut self, request: &Request) -> Result<(), GuestError> {
         if let (Request::PrepareLoad(_), Some(Fault::Hostile(pieces))) = (request, &self.fault) {
-            self.hostile = Some(hostile_session(&self.name, pieces.clone())?);
+            self.hostile = Some(hostile_session(&self.name, Arc::clone(pieces))?);
         }
         if let Some(hostile) = &mut self.hostile {
             return hostile.send(request);
@@ -444,7 +444,7 @@ impl Conversation for FakeConversation {
 }
 
 /// A conversation with a thread that says hello as an agent does, and then sends its pieces.
-fn hostile_session(name: &str, pieces: Vec<(Duration, Vec<u8>)>) -> Result<AgentSession, GuestError> {
+fn hostile_session(name: &str, pieces: Arc<[(Duration, Vec<u8>)]>) -> Result<AgentSession, GuestError> {
     let file = |source| GuestError::File { action: "make", path: "a pair of sockets".into(), source };
     let (ours, mut its) = UnixStream::pair().map_err(file)?;
     let mut hears = its.try_clone().map_err(file)?;
@@ -459,10 +459,10 @@ fn hostile_session(name: &str, pieces: Vec<(Duration, Vec<u8>)>) -> Result<Agent
     });
     std::thread::spawn(move || {
         let Ok(bytes) = hello.recv() else { return };
-        let pieces = std::iter::once((Duration::ZERO, bytes.to_vec())).chain(pieces);
-        for (after, piece) in pieces {
-            std::thread::sleep(after);
-            if its.write_all(&piece).is_err() {
+        let first = (Duration::ZERO, bytes.to_vec());
+        for (after, piece) in std::iter::once(&first).chain(pieces.iter()) {
+            std::thread::sleep(*after);
+            if its.write_all(piece).is_err() {
                 return;
             }
         }

@@ -163,7 +163,14 @@ impl Removed {
 
 /// Removes from the cache what is unwanted; refuses while a run, guests or a build may use it.
 pub fn remove(places: &Places, unwanted: &Unwanted) -> Result<Vec<Removed>, Failure> {
-    let _no_run_begins = lock::take(&places.state, "image-remove", WhenBusy::Stop)?;
+    let no_run_begins = lock::take(&places.state, "image-remove", WhenBusy::Stop)?;
+    let removed = remove_alone(places, unwanted);
+    lock::release(no_run_begins);
+    removed
+}
+
+/// The same, while no run can begin.
+fn remove_alone(places: &Places, unwanted: &Unwanted) -> Result<Vec<Removed>, Failure> {
     // Guests, and runs beside others, hold no lock.
     let under_way = recover::under_way(places)?;
     if !under_way.is_empty() {

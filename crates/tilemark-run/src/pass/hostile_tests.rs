@@ -37,7 +37,7 @@ type Pieces = Vec<(Duration, Vec<u8>)>;
 
 /// Measures beside an agent that sends this.
 fn beside(pieces: Pieces) -> Ran {
-    let hostile = FakeBackend::new(Backend::Native).where_guest(GUEST, Fault::Hostile(pieces));
+    let hostile = FakeBackend::new(Backend::Native).where_guest(GUEST, Fault::Hostile(pieces.into()));
     let world = FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(hostile));
     run(&plan(), &world, &StopSignal::default())
 }
