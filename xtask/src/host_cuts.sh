@@ -1,6 +1,6 @@
 # Runs after host_profile.sh in the lab, whose /var/lib/tilemark stays when its power is cut. $1: how often `host apply` is killed before that.
 # Prints what host_cuts.rs reads, one thing a line: `whole same` where the profile was applied, verified and restored at the first boot, with
-# the keys that it `changes` and those `skipped`; `boot same` where recovering after a power cut left every value as it was before that, and how many
+# the keys that it `changes` and those `skipped`; `boot same` where recovering after a power cut left every value unchanged, and how many
 # journals the cut had left; `kill same`
 # for each kill, and what it had left; `applying` when the power may be cut. Instead of `same` comes what differs, and `failed` with the reason.
 cd /var/lib/tilemark || exit 1

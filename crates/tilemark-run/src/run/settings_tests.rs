@@ -91,7 +91,7 @@ fn where_the_kernel_delivers_a_vector_is_read_back_beside_where_it_was_set() {
             let [read] = &repeat.settings[..] else { panic!("{repeat:?}") };
             assert_eq!(read.effective.as_deref(), Some(delivered));
             assert_eq!(read.is_elsewhere, is_elsewhere && read.set.is_some(), "{read:?}");
-            assert_eq!(repeat.incidents, [], "a value that is as it was set is proven");
+            assert_eq!(repeat.incidents, [], "a value that is still the one that was set is proven");
         }
     }
 }
