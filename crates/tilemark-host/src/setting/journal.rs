@@ -219,6 +219,9 @@ struct Document {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     owner: String,
     held: Vec<Held>,
+    /// Vectors of interrupts that the kernel did not let anybody move. A kernel before 6.12 says so only when one is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    immovable: Vec<Setting>,
 }
 
 /// A moment of [`Journal::hold`] or [`Journal::restore`], for tests that end it there.
@@ -270,6 +273,14 @@ impl Journal {
     /// Where it cannot be read, or is not to be trusted.
     pub fn held(&self) -> Result<Vec<Held>, HostError> {
         Ok(self.document()?.map(|document| document.held).unwrap_or_default())
+    }
+
+    /// The vectors of interrupts that could not be moved when what is held was set; none where nothing is held.
+    ///
+    /// # Errors
+    /// As [`Self::held`].
+    pub fn immovable(&self) -> Result<Vec<Setting>, HostError> {
+        Ok(self.document()?.map(|document| document.immovable).unwrap_or_default())
     }
 
     fn document(&self) -> Result<Option<Document>, HostError> {
@@ -331,7 +342,7 @@ impl Journal {
         new.retain(|held| !immovable.contains(&held.setting));
         let has_steps = mark_ended(&mut new);
         if has_steps || !immovable.is_empty() {
-            self.write(&with(&before, &new))?;
+            self.write_with(&with(&before, &new), &immovable)?;
         }
         Ok(immovable)
     }
@@ -390,8 +401,12 @@ impl Journal {
         self.write(&held)
     }
 
-    /// Writes it whole, synced with its folder; without entries it is removed.
     fn write(&self, held: &[Held]) -> Result<(), HostError> {
+        self.write_with(held, &[])
+    }
+
+    /// Writes it whole, synced with its folder; where nothing is held it is removed.
+    fn write_with(&self, held: &[Held], immovable: &[Setting]) -> Result<(), HostError> {
         let written = || -> io::Result<()> {
             if held.is_empty() {
                 return match fs::remove_file(&self.path) {
@@ -401,7 +416,7 @@ impl Journal {
                 };
             }
             let Self { boot_id, owner, .. } = self.clone();
-            let document = Document { boot_id, owner, held: held.to_vec() };
+            let document = Document { boot_id, owner, held: held.to_vec(), immovable: immovable.to_vec() };
             replace_private(&self.path, &serde_json::to_vec_pretty(&document)?)
         };
         written().map_err(|source| self.failed("write", source))

@@ -268,20 +268,22 @@ fn in_profile(plan: &HostPlan, keys: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Which settings differ from a profile now. Of those that are dangerous, only these keys are compared.
+/// Which settings differ from a profile now. Of those that are dangerous, only these keys are compared. Interrupts that the kernel did not let
+/// `host apply` move are no difference while that profile is applied.
 ///
 /// # Errors
-/// Where the profile cannot be read, is wrong, or has no such key.
-pub fn verify(name: &str, allow: &[String]) -> Result<Verified, Failure> {
+/// Where the profile cannot be read, is wrong, or has no such key; where what is applied cannot be read.
+pub fn verify(places: &Places, name: &str, allow: &[String]) -> Result<Verified, Failure> {
     let plan = plan_on(&Root::real(), &profile::read(name)?);
     in_profile(&plan, allow)?;
     plan.check_profile()?;
-    Ok(verified(plan, allow))
+    let applied = HostJournal::of(&places.state).map_err(state_failed)?.applied().map_err(host_failed)?;
+    Ok(verified(plan, allow, &applied.map(|applied| applied.immovable).unwrap_or_default()))
 }
 
-/// How a host differs from a plan for it.
-pub(super) fn verified(plan: HostPlan, allow: &[String]) -> Verified {
-    let plan = plan.allowing(allow);
+/// How a host differs from a plan for it, where these vectors of interrupts cannot be moved.
+pub(super) fn verified(plan: HostPlan, allow: &[String], immovable: &[Setting]) -> Verified {
+    let plan = plan.with_spread(immovable).allowing(allow);
     let difference = |planned: &Planned| match (planned.state, &planned.now, &planned.why) {
         (State::AsWanted | State::Skipped | State::LeftOut | State::Spread, ..) => None,
         (_, Some(now), _) => {
@@ -352,7 +354,7 @@ pub(super) fn status_from(journal: &HostJournal) -> Result<Status, Failure> {
     let found =
         whole.map_or_else(|| journal.applied_in_part(), |whole| Ok(Some(whole))).map_err(host_failed)?;
     Ok(match found {
-        Some(Applied { profile, held }) => {
+        Some(Applied { profile, held, .. }) => {
             Status { profile: Some(profile), settings: changed(&held), in_part }
         }
         None => Status { profile: None, settings: Vec::new(), in_part: false },

@@ -312,6 +312,17 @@ impl HostPlan {
         some
     }
 
+    /// The same plan, in which these vectors of interrupts are known to stay where they are.
+    pub(super) fn with_spread(mut self, immovable: &[Setting]) -> Self {
+        for planned in self.settings.iter_mut().filter(|planned| planned.state == State::Changes) {
+            let setting = planned.setting.as_ref();
+            if setting.is_some_and(|setting| immovable.iter().any(|one| one.is_same_as(setting))) {
+                planned.state = State::Spread;
+            }
+        }
+        self
+    }
+
     /// The same plan, without what is dangerous and not among these keys.
     pub(super) fn allowing(mut self, allow: &[String]) -> Self {
         for planned in &mut self.settings {

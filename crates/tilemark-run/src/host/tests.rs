@@ -9,7 +9,7 @@ use crate::{
         },
         plan::{HostPlan, State, plan_on},
     },
-    job::host_journal::HostJournal,
+    job::host_journal::{Applied, HostJournal},
 };
 use serde_json::Value;
 use std::{
@@ -21,7 +21,10 @@ use std::{
 use tempfile::TempDir;
 use tilemark_host::{
     HostError,
-    setting::{Form, Now, Setting, known::Root},
+    setting::{
+        Form, Now, Setting,
+        known::{self, Root},
+    },
 };
 use tilemark_plan::profile::Profile;
 
@@ -154,7 +157,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     let done = host.apply(&SOME).unwrap();
     assert_eq!((done.changed.len(), done.as_wanted), (3, 1));
     assert_eq!(host.read("/proc/sys/vm/swappiness"), "10");
-    assert_eq!(verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences, Vec::<String>::new());
+    assert_eq!(verified(plan_on(&host.root(), &profile(&SOME)), &[], &[]).differences, Vec::<String>::new());
     let status = status_from(&host.journal()).unwrap();
     assert_eq!((status.profile.as_deref(), status.settings.len()), (Some("test"), 3));
     // Nobody tries settings for hours that could not be applied afterwards.
@@ -170,39 +173,67 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     none_in(&host.journal()).unwrap();
     assert_eq!(status_from(&host.journal()).unwrap().profile, None);
     assert_eq!(restore_from(&host.journal()).unwrap().restored.len(), 0, "once");
-    let differences = verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences;
+    let differences = verified(plan_on(&host.root(), &profile(&SOME)), &[], &[]).differences;
     assert_eq!(differences.len(), 3);
     assert!(differences[0].contains("is 60, and the profile wants 10"), "{differences:?}");
 }
 
-#[test]
-fn vectors_that_the_kernel_spreads_itself_are_unchanged_and_named_and_the_others_are_moved() {
+const MOVED: [(&str, &str); 1] = [("irq.eth0.affinity", "1")];
+
+fn vector(number: u32) -> String {
+    format!("/proc/irq/{number}/smp_affinity_list")
+}
+
+/// A host whose eth0 has the vectors 26 and 27.
+fn host_with_vectors() -> Host {
     let host = Host::new();
     let pci = "/sys/devices/pci0000:00/0000:00:03.0";
     host.write("/sys/devices/system/cpu/online", "0-3\n");
-    let class = host.root().path("/sys/class/net/eth0");
-    fs::create_dir_all(&class).unwrap();
-    let vector = |number: u32| format!("/proc/irq/{number}/smp_affinity_list");
     for number in [26, 27] {
         host.write(&format!("{pci}/msi_irqs/{number}"), "");
         host.write(&vector(number), "0-3\n");
     }
+    let class = host.root().path("/sys/class/net/eth0");
+    fs::create_dir_all(&class).unwrap();
     symlink(host.root().path(pci), class.join("device")).unwrap();
+    host
+}
+
+#[test]
+fn vectors_that_the_kernel_spreads_itself_are_unchanged_and_named_and_the_others_are_moved() {
+    let host = host_with_vectors();
     fs::set_permissions(host.root().path(&vector(27)), Permissions::from_mode(0o444)).unwrap();
-    let moved = [("irq.eth0.affinity", "1")];
-    let plan = host.plan(&moved);
+    let plan = host.plan(&MOVED);
     assert_eq!(
         plan.settings.iter().map(|one| one.state).collect::<Vec<_>>(),
         [State::Changes, State::Spread]
     );
     assert!(plan.text().contains("1 setting unchanged, because the kernel spreads"), "{}", plan.text());
-    let done = host.apply(&moved).unwrap();
+    let done = host.apply(&MOVED).unwrap();
     assert_eq!((done.changed.len(), host.read(&vector(26)).as_str()), (1, "1"));
     assert!(done.immovable[0].contains("interrupt 27") && done.immovable.len() == 1, "{done:?}");
-    let verified = verified(host.plan(&moved), &[]);
+    let verified = verified(host.plan(&MOVED), &[], &[]);
     assert_eq!((verified.differences.len(), verified.skipped.len()), (0, 1), "{verified:?}");
     restore_from(&host.journal()).unwrap();
     assert_eq!([26, 27].map(|number| host.read(&vector(number))), ["0-3\n", "0-3\n"]);
+}
+
+/// Before Linux 6.12 the file of such a vector looks like any other one, and the kernel refuses only the write: then the journal names it.
+#[test]
+fn a_vector_that_could_not_be_moved_is_no_difference_while_its_profile_is_applied() {
+    let host = host_with_vectors();
+    host.apply(&MOVED).unwrap();
+    host.write(&vector(27), "0-3\n");
+    let refused = known::resolve(&host.root(), MOVED[0].0, MOVED[0].1).unwrap().remove(1);
+    let file = host.folder.path().join("state/.host/applied.json");
+    let mut journal: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    journal["immovable"] = serde_json::json!([refused]);
+    fs::write(&file, journal.to_string()).unwrap();
+    let Applied { immovable, .. } = host.journal().applied().unwrap().unwrap();
+    assert_eq!(verified(host.plan(&MOVED), &[], &[]).differences.len(), 1);
+    let compared = verified(host.plan(&MOVED), &[], &immovable);
+    assert_eq!((compared.differences.len(), compared.skipped.len()), (0, 1), "{compared:?}");
+    assert!(compared.skipped[0].contains("interrupt 27"), "{compared:?}");
 }
 
 #[test]
@@ -243,7 +274,7 @@ fn huge_pages_that_no_memory_is_available_for_are_refused_by_the_plan() {
     assert!(refused.message.contains("402 MiB") && refused.message.contains("400 MiB"), "{refused:?}");
     assert!(refused.remedy.contains("host show"), "{refused:?}");
     host.is_as_before();
-    let compared = verified(plan, &[]);
+    let compared = verified(plan, &[], &[]);
     assert!(compared.differences[0].contains("is 100, and the profile wants 301"), "{compared:?}");
     // What another size frees is available too.
     assert!(host.plan(&[("hugepages.2MiB", "800"), ("hugepages.1GiB", "3")]).is_applicable());
@@ -364,7 +395,7 @@ fn a_profile_that_is_refused_is_not_offered_and_a_mistake_in_it_is_not_taken_for
     }
     let lacking = host.plan(&[("hugepages.2MiB.node3", "1")]);
     assert!(agreed(&lacking, &Consent::default()).unwrap_err().remedy.contains("`optional = true`"));
-    assert_eq!(verified(lacking, &[]).differences.len(), 1);
+    assert_eq!(verified(lacking, &[], &[]).differences.len(), 1);
     let fits = host.plan(&[("vm.swappiness", "10")]);
     assert!(fits.is_applicable() && fits.check_profile().is_ok());
 }
@@ -426,7 +457,7 @@ fn a_dangerous_setting_has_to_be_named() {
     let done = apply_on(&host.root(), &host.journal(), &dangerous, &[]).unwrap();
     assert_eq!((done.changed.len(), done.left_out.len()), (1, 1), "{done:?}");
     assert!(done.left_out[0].contains("`--allow kernel.randomize_va_space` sets it"), "{done:?}");
-    let compared = |allow: &[String]| verified(plan_on(&host.root(), &dangerous), allow);
+    let compared = |allow: &[String]| verified(plan_on(&host.root(), &dangerous), allow, &[]);
     assert_eq!((compared(&[]).differences.len(), compared(&[]).left_out.len()), (0, 1));
     assert_eq!((compared(&named).differences.len(), compared(&named).left_out.len()), (1, 0));
     restore_from(&host.journal()).unwrap();
@@ -477,7 +508,7 @@ fn an_optional_key_that_kernels_no_longer_have_is_skipped_as_one_that_this_host_
     let plan = host.plan(&optional);
     assert_eq!(plan.settings[1].state, State::Skipped);
     assert!(plan.is_applicable() && plan.check_profile().is_ok(), "{plan:?}");
-    let compared = verified(plan, &[]);
+    let compared = verified(plan, &[], &[]);
     assert_eq!((compared.differences.len(), compared.skipped.len()), (1, 1), "{compared:?}");
     assert_eq!(host.apply(&optional).unwrap().skipped.len(), 1);
     restore_from(&host.journal()).unwrap();

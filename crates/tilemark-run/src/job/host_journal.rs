@@ -38,6 +38,8 @@ pub(crate) struct Applied {
     pub(crate) profile: String,
     /// Its settings that had another value before.
     pub(crate) held: Vec<Held>,
+    /// Vectors of interrupts that it wants elsewhere, and that the kernel did not let anybody move.
+    pub(crate) immovable: Vec<Setting>,
 }
 
 /// What another home has applied on this host, in part or whole, and that home's folder of states.
@@ -111,7 +113,7 @@ impl HostJournal {
     fn in_file(&self, name: &str) -> Result<Option<Applied>, HostError> {
         let journal = self.journal(name);
         let Some(profile) = journal.owner()? else { return Ok(None) };
-        Ok(Some(Applied { profile, held: journal.held()? }))
+        Ok(Some(Applied { profile, held: journal.held()?, immovable: journal.immovable()? }))
     }
 
     /// Applies all settings or none, and keeps them. Returns the vectors of interrupts that the kernel does not let anybody move.

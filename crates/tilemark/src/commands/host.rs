@@ -36,11 +36,14 @@ pub(crate) fn host(command: HostCommand) -> ExitCode {
         HostCommand::Apply { profile, yes, allow, json } => {
             apply_profile(&profile, &Consent { yes, allow }, Form::of(json.json))
         }
-        HostCommand::Verify { profile, allow, json } => {
-            screen::show_with(apply::verify(&profile, &allow), Form::of(json.json), verified, |verified| {
+        HostCommand::Verify { profile, allow, json } => screen::show_with(
+            apply::verify(&places(), &profile, &allow),
+            Form::of(json.json),
+            verified,
+            |verified| {
                 if verified.differences.is_empty() { 0 } else { DIFFERS }
-            })
-        }
+            },
+        ),
         HostCommand::Restore(flags) => {
             screen::show_with(apply::restore(&places()), Form::of(flags.json), restored, |restored| {
                 if restored.changed_by_others.is_empty() { 0 } else { NOT_RESTORED }

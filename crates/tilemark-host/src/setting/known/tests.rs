@@ -843,6 +843,7 @@ fn a_vector_whose_write_the_kernel_refuses_stays_and_the_others_of_the_device_ar
             assert!(immovable.len() == 1 && immovable[0].name.contains("interrupt 27"), "{immovable:?}");
             assert_eq!(now(), ["1", "0-2\n", "1"]);
             assert_eq!(fake.journal().held().unwrap().len(), 2, "it is nobody's to restore");
+            assert_eq!(fake.journal().immovable().unwrap(), immovable, "`host verify` asks for it");
             fake.journal().restore().unwrap();
         } else {
             assert!(held.unwrap_err().to_string().contains("interrupt 27"), "{number}");
