@@ -101,6 +101,7 @@ fn test(setting: &ProfileSetting) -> &'static str {
         ("thp" | "ksm" | "hugepages" | "block", true) => "lab",
         ("cpu", true) if key == "cpu.idle_latency_us" => "latency",
         ("cpu", true) => "governor",
+        ("service" | "irqbalance", true) => "service",
         (_, true) => "key",
     }
 }

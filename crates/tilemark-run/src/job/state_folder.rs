@@ -426,7 +426,7 @@ pub(crate) fn is_in_use(held: &Held) -> bool {
 pub(crate) fn restore_shared(states: &Path, tree: &Group) -> Result<Vec<Outcome>, HostError> {
     let failed = |source| HostError::Journal { verb: "use", path: states.join(".settings.json"), source };
     let journal = shared_journal(states).map_err(failed)?;
-    let _lock = locked(tree).map_err(failed)?;
+    let _lock = locked(tree).map_err(|error| failed(named(tree.path(), error)))?;
     // Where an older version noted, in a file that names the boot alone, that it had the tree give the memory controller.
     let noted = states.join(".memory-borrowed");
     if let Ok(boot) = read_trusted(&noted) {

@@ -95,7 +95,7 @@ fn value_of(shown: &str, label: &str) -> Option<String> {
 
 fn virt_admin(daemon: &str, arguments: &[&str]) -> io::Result<String> {
     let connection = format!("{daemon}:///system");
-    program::run("virt-admin", &[&["--connect", &connection], arguments].concat())
+    program::run("virt-admin", &[&["--connect", &connection], arguments].concat(), program::TO_ANSWER)
 }
 
 #[cfg(test)]

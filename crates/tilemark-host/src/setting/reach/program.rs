@@ -3,19 +3,23 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
-use tilemark_sys::process::{Ended, Spawn, SpawnError};
+use tilemark_sys::process::{Ended, HasEnded, Spawn, SpawnError};
 
-/// Runs it to its end, and returns what it printed.
+/// How long a question may take: a daemon that hangs does not answer at all.
+pub(super) const TO_ANSWER: Duration = Duration::from_secs(30);
+
+/// Runs it to its end, and returns what it printed. It is killed where it takes longer than `limit`.
 ///
 /// Ctrl-C is not for it: the command that waits for it restores what it has begun. And of a command that was killed nothing may be written later,
 /// when what it left is restored already.
 ///
 /// # Errors
-/// Where it is not there, or fails. Without it nothing is known of a setting: that is no setting which does not exist.
-pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
+/// Where it is not there, fails, or takes too long. Without it nothing is known of a setting: that is no setting which does not exist.
+pub(super) fn run(program: &str, arguments: &[&str], limit: Duration) -> io::Result<String> {
     let failed = |why: String| io::Error::other(format!("{program}: {why}"));
     let path = on_path(program).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
     let [mut out, mut error] = [memory()?, memory()?];
@@ -28,10 +32,16 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     let child = started.map_err(|error| match error {
         SpawnError::Prepare { source, .. } | SpawnError::Step { source, .. } => failed(source.to_string()),
     })?;
-    if child.wait()? == Ended::Exited(0) {
-        return text(&mut out);
+    let of_call = |why: String| io::Error::other(format!("{program} {}: {why}", arguments.join(" ")));
+    if child.ends_within(limit)? == HasEnded::No {
+        child.signal(Signal::KILL)?;
+        child.wait()?;
+        return Err(of_call(format!("no answer in {} s", limit.as_secs_f64())));
     }
-    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), in_a_line(&text(&mut error)?))))
+    match child.wait()? {
+        Ended::Exited(0) => text(&mut out),
+        _ => Err(of_call(in_a_line(&text(&mut error)?))),
+    }
 }
 
 /// The lines of a text, one after another.
@@ -68,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_program_has_a_session_of_its_own() {
-        let shown = run("sh", &["-c", "echo $$; cat /proc/self/stat"]).unwrap();
+        let shown = run("sh", &["-c", "echo $$; cat /proc/self/stat"], TO_ANSWER).unwrap();
         let (own, stat) = shown.split_once('\n').unwrap();
         let session = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap();
         assert_eq!(session, own, "Ctrl-C would reach it: {shown}");
@@ -96,7 +106,7 @@ mod tests {
     #[test]
     fn a_program_ends_with_the_thread_that_waits_for_it() {
         if let Ok(seconds) = std::env::var(SLEEPS) {
-            let _ = run("sleep", &[&seconds]);
+            let _ = run("sleep", &[&seconds], TO_ANSWER);
             return;
         }
         let seconds = format!("60.{}", std::process::id());
@@ -113,14 +123,24 @@ mod tests {
         assert!(within_ten_seconds(|| !sleeps(&seconds)), "it outlived the process that waited for it");
     }
 
+    /// As virt-admin does where its daemon is stopped.
+    #[test]
+    fn a_program_that_takes_too_long_is_killed_and_named_with_its_time() {
+        let seconds = format!("61.{}", std::process::id());
+        let failed = run("sleep", &[&seconds], Duration::from_millis(50)).unwrap_err();
+        assert_eq!(failed.to_string(), format!("sleep {seconds}: no answer in 0.05 s"));
+        assert!(!sleeps(&seconds), "it was left running");
+    }
+
     #[test]
     fn what_a_program_said_is_the_reason_of_its_failure() {
-        assert_eq!(run("sh", &["-c", "echo shown; echo hidden >&2"]).unwrap(), "shown\n");
-        let failed = run("sh", &["-c", "echo busy >&2; exit 1"]).unwrap_err();
+        let shell = |script: &str| run("sh", &["-c", script], TO_ANSWER);
+        assert_eq!(shell("echo shown; echo hidden >&2").unwrap(), "shown\n");
+        let failed = shell("echo busy >&2; exit 1").unwrap_err();
         assert!(failed.to_string().ends_with(": busy"), "{failed}");
-        let failed = run("sh", &["-c", "printf 'one\n\n two\n' >&2; exit 1"]).unwrap_err();
+        let failed = shell("printf 'one\n\n two\n' >&2; exit 1").unwrap_err();
         assert!(failed.to_string().ends_with(": one; two"), "{failed}");
-        let absent = run("no-such-program", &[]).unwrap_err();
+        let absent = run("no-such-program", &[], TO_ANSWER).unwrap_err();
         assert_eq!(
             (absent.kind(), absent.to_string().as_str()),
             (io::ErrorKind::Other, "no-such-program: it is not on the PATH")

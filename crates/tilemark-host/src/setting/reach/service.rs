@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use super::program;
 
@@ -9,6 +10,9 @@ use super::program;
 pub(in crate::setting) const RUNNING: &str = "running";
 /// The same, when it does not run.
 pub(in crate::setting) const STOPPED: &str = "stopped";
+
+/// How long a unit may take to start or stop. systemd's own limit is 90 s by default, and a unit may have a longer one or none.
+const TO_CHANGE: Duration = Duration::from_secs(600);
 
 /// Whether the unit is active. A unit that systemd does not know is an error: it can be neither started nor stopped.
 pub(in crate::setting) fn read(unit: &str) -> io::Result<String> {
@@ -38,8 +42,24 @@ pub(in crate::setting) fn own_name(unit: &str) -> io::Result<String> {
 
 /// Starts or stops it, and waits until that is done.
 pub(in crate::setting) fn write(unit: &str, text: &str) -> io::Result<()> {
-    let verb = if text.trim() == RUNNING { "start" } else { "stop" };
-    systemctl(&[verb, "--", unit]).map(drop)
+    if text.trim() != RUNNING {
+        return systemctl(&["stop", "--", unit]).map(drop);
+    }
+    let start = || systemctl(&["start", "--", unit]).map(drop);
+    match start() {
+        // systemd starts a unit five times in ten seconds, which repeats that are short exceed.
+        Err(_) if is_started_too_often(unit) => {
+            systemctl(&["reset-failed", "--", unit])?;
+            start()
+        }
+        done => done,
+    }
+}
+
+/// Whether systemd refused to start it because it was started too often (`StartLimitBurst=` in systemd.unit(5)).
+fn is_started_too_often(unit: &str) -> bool {
+    systemctl(&["show", "--property=Result", "--", unit])
+        .is_ok_and(|shown| shown.trim() == "Result=start-limit-hit")
 }
 
 /// Units that run and that systemd stops with this one: those that require it, are bound to it or are a part of it, and those that depend on
@@ -93,5 +113,6 @@ fn systemctl(arguments: &[&str]) -> io::Result<String> {
         let why = "systemd does not run on this host";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    program::run("systemctl", arguments)
+    let limit = if arguments[0] == "show" { program::TO_ANSWER } else { TO_CHANGE };
+    program::run("systemctl", arguments, limit)
 }
