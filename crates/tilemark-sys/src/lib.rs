@@ -14,6 +14,7 @@ pub mod memory;
 pub mod namespace;
 pub mod nic;
 pub mod numa;
+pub mod nvme;
 pub mod packet;
 pub mod passwords;
 pub mod peer;

@@ -82,15 +82,18 @@ impl NicValue {
     /// # Errors
     /// What the kernel answered: `EOPNOTSUPP` where the driver has none, `ENODEV` where there is no such device.
     pub fn read(self, device: &str) -> io::Result<String> {
+        self.read_by(&|command, words| request(device, command, words))
+    }
+
+    fn read_by(self, ask: Ask<'_>) -> io::Result<String> {
         let way = self.way();
         let mut words = [0; WORDS];
-        request(device, way.get, &mut words)?;
+        ask(way.get, &mut words)?;
         Ok(match (way.is_flag, words[way.word]) {
             (false, number) => number.to_string(),
             (true, value) => {
                 let word = if value == 0 { OFF } else { ON };
-                let kinds =
-                    if self == Self::Tso { Segmentation::of(device)?.asked_for() } else { Vec::new() };
+                let kinds = if self == Self::Tso { Segmentation::of(ask)?.asked_for() } else { Vec::new() };
                 [vec![word.to_owned()], kinds].concat().join(" ")
             }
         })
@@ -101,20 +104,27 @@ impl NicValue {
     /// # Errors
     /// As [`Self::read`]; `InvalidInput` for a text that is no value; `EINVAL` for a value that the driver refuses.
     pub fn write(self, device: &str, text: &str) -> io::Result<()> {
+        self.write_by(&|command, words| request(device, command, words), text)
+    }
+
+    fn write_by(self, ask: Ask<'_>, text: &str) -> io::Result<()> {
         let way = self.way();
         let value = match (way.is_flag, text.trim()) {
             (true, ON) => 1,
             (true, OFF) => 0,
-            (true, kinds) if self == Self::Tso => return Segmentation::of(device)?.ask_for(device, kinds),
+            (true, kinds) if self == Self::Tso => return Segmentation::of(ask)?.ask_for(ask, kinds),
             (true, _) => return Err(io::ErrorKind::InvalidInput.into()),
             (false, number) => number.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         };
         let mut words = [0; WORDS];
-        request(device, way.get, &mut words)?;
+        ask(way.get, &mut words)?;
         words[way.word] = value;
-        request(device, way.set, &mut words)
+        ask(way.set, &mut words)
     }
 }
+
+/// Passes one request to a device: which, and its structure as words. They are then as the kernel left them.
+type Ask<'a> = &'a dyn Fn(u32, &mut [u32]) -> io::Result<()>;
 
 /// The kinds of TCP segmentation of a device, which the kernel holds as features of their own. The request for TSO sets them all.
 struct Segmentation {
@@ -125,13 +135,13 @@ struct Segmentation {
 }
 
 impl Segmentation {
-    fn of(device: &str) -> io::Result<Self> {
-        let names = feature_names(device)?;
+    fn of(ask: Ask<'_>) -> io::Result<Self> {
+        let names = feature_names(ask)?;
         let blocks = names.len().div_ceil(32);
         // `struct ethtool_gfeatures`: the request, how many blocks, and of each `available`, `requested`, `active`, `never_changed`.
         let mut words = vec![0; 2 + 4 * blocks];
         words[1] = blocks as u32;
-        request(device, GET_FEATURES, &mut words)?;
+        ask(GET_FEATURES, &mut words)?;
         let has = |bit: usize, of: usize| words[2 + 4 * (bit / 32) + of] & (1 << (bit % 32)) != 0;
         let is_kind = |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
         let kinds = names
@@ -147,7 +157,7 @@ impl Segmentation {
     }
 
     /// Asks for the kinds that are named after the first word, and for no other one.
-    fn ask_for(self, device: &str, text: &str) -> io::Result<()> {
+    fn ask_for(self, ask: Ask<'_>, text: &str) -> io::Result<()> {
         let mut names = text.split_whitespace();
         if !matches!(names.next(), Some(ON | OFF)) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -161,21 +171,21 @@ impl Segmentation {
             words[block] |= 1 << (bit % 32);
             words[block + 1] |= u32::from(wanted.contains(&name.as_str())) << (bit % 32);
         }
-        request(device, SET_FEATURES, &mut words)
+        ask(SET_FEATURES, &mut words)
     }
 }
 
 /// The names of all features, in the order of their bits.
-fn feature_names(device: &str) -> io::Result<Vec<String>> {
+fn feature_names(ask: Ask<'_>) -> io::Result<Vec<String>> {
     // `struct ethtool_sset_info`: the request, a reserved word, a mask of 64 bits, and the count of each set in it.
     let mut counts = [0; WORDS];
     counts[2] = 1 << FEATURE_NAMES;
-    request(device, GET_STRING_COUNTS, &mut counts)?;
+    ask(GET_STRING_COUNTS, &mut counts)?;
     // `struct ethtool_gstrings`: the request, the set, how many there are, and the strings.
     let mut words = vec![0; 3 + counts[4] as usize * NAME_BYTES / size_of::<u32>()];
     words[1] = FEATURE_NAMES;
     words[2] = counts[4];
-    request(device, GET_STRINGS, &mut words)?;
+    ask(GET_STRINGS, &mut words)?;
     let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
     Ok(bytes.chunks(NAME_BYTES).map(name).collect())
@@ -237,6 +247,39 @@ mod tests {
         assert_eq!(NicValue::Tso.write("lo", "yes").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         let long = "a".repeat(libc::IFNAMSIZ);
         assert_eq!(NicValue::Tso.read(&long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    /// `struct ethtool_ringparam` and `struct ethtool_coalesce`, in which each word but the first has its own place as its value.
+    #[test]
+    fn a_ring_and_a_time_are_set_and_the_other_values_of_the_same_request_stay() {
+        let fresh = || -> Vec<u32> { (0..WORDS as u32).collect() };
+        let held = std::cell::RefCell::new([(GET_RINGS, fresh()), (GET_COALESCE, fresh())]);
+        let ask = |command: u32, words: &mut [u32]| {
+            let mut held = held.borrow_mut();
+            let (get, own) = held.iter_mut().find(|(get, _)| [*get, *get + 1].contains(&command)).unwrap();
+            let is_get = *get == command;
+            if is_get {
+                words[1..].copy_from_slice(&own[1..])
+            } else {
+                own[1..].copy_from_slice(&words[1..])
+            }
+            Ok(())
+        };
+        // As linux/ethtool.h has them: `rx_pending`, `tx_pending`, `rx_coalesce_usecs`, `tx_coalesce_usecs`.
+        for (place, value, word) in [
+            (0, NicValue::RxRing, 5),
+            (0, NicValue::TxRing, 8),
+            (1, NicValue::RxUsecs, 1),
+            (1, NicValue::TxUsecs, 5),
+        ] {
+            assert_eq!(value.read_by(&ask).unwrap(), word.to_string());
+            value.write_by(&ask, "512\n").unwrap();
+            let mut wanted = fresh();
+            wanted[word] = 512;
+            assert_eq!(held.borrow()[place].1, wanted, "{value}");
+            value.write_by(&ask, &word.to_string()).unwrap();
+            assert_eq!(held.borrow()[place].1, fresh(), "{value}");
+        }
     }
 
     #[test]

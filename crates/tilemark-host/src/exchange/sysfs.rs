@@ -65,7 +65,7 @@ fn path_of(key: &str) -> Option<String> {
     }
     if let Some(rest) = key.strip_prefix("block.") {
         let (device, parameter) = rest.rsplit_once('.')?;
-        return Some(block::file(device, parameter));
+        return block::is_file(parameter).then(|| block::file(device, parameter));
     }
     let (size, node) = key.strip_prefix("hugepages.")?.split_once(".node")?;
     let (_, size) = SIZES.into_iter().find(|(name, _)| *name == size)?;
@@ -97,7 +97,7 @@ fn name_of(path: &str) -> Option<String> {
     if let Some(rest) = path.strip_prefix(BLOCK) {
         let of_disk = rest.split_once("/device/").filter(|(_, parameter)| *parameter == block::DEPTH);
         let (device, parameter) = of_disk.or_else(|| rest.split_once("/queue/"))?;
-        return Some(format!("block.{device}.{parameter}"));
+        return block::is_file(parameter).then(|| format!("block.{device}.{parameter}"));
     }
     let (node, rest) = path.strip_prefix(NODE)?.split_once("/hugepages/hugepages-")?;
     let size = rest.strip_suffix("/nr_hugepages")?;
@@ -130,6 +130,8 @@ mod tests {
             assert_eq!(key_of(path, written).unwrap(), (key.to_owned(), value.to_owned()));
         }
         assert_eq!(file_of("cpu.governor", "performance"), None);
+        assert_eq!(file_of("block.nvme0n1.coalesce_requests", "8"), None, "it is no file");
+        assert_eq!(key_of("/sys/block/nvme0n1/queue/coalesce_usecs", "100"), None);
         assert_eq!(key_of("/sys/kernel/mm/ksm/run", "2"), None);
         assert_eq!(key_of("/sys/class/leds/a/brightness", "1"), None);
     }

@@ -20,4 +20,4 @@ pub mod wake_limit;
 
 pub use journal::{Held, Journal, Now, Outcome};
 pub use kernel_value::{Form, Setting, list_of};
-pub use reach::{LibvirtLimit, Limit, NicValue, Reach};
+pub use reach::{LibvirtLimit, Limit, NicValue, NvmeCoalescing, Reach};

@@ -8,9 +8,10 @@ use super::{
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;
-use crate::setting::{Form, Setting};
+use crate::setting::{Form, NvmeCoalescing, Reach, Setting};
 
 const SOURCE: &str = "Documentation/ABI/stable/sysfs-block";
+const NVME: &str = "NVM Express Base Specification 2.0, section 5.27.1.6 (Interrupt Coalescing)";
 
 const fn known(key: &'static str, about: &'static str, accepts: Accepts) -> Known {
     Known { key, about, source: SOURCE, danger: Danger::None, place: Place::Host, accepts, settings: queues }
@@ -44,10 +45,33 @@ pub(super) const KNOWN: &[Known] = &[
         "the read latency in microseconds that background writes are held back for; 0 for none",
         Accepts::NUMBER,
     ),
+    Known {
+        source: NVME,
+        settings: |request| coalescing(request, NvmeCoalescing::Requests),
+        ..known(
+            "block.{device}.coalesce_requests",
+            "how many completed requests share one interrupt of an NVMe controller; it has no effect while coalesce_usecs is 0",
+            Accepts::Number { least: 1, most: 256 },
+        )
+    },
+    Known {
+        source: NVME,
+        settings: |request| coalescing(request, NvmeCoalescing::Usecs),
+        ..known(
+            "block.{device}.coalesce_usecs",
+            "how long an interrupt of an NVMe controller waits for more completed requests, in microseconds: a multiple of 100; 0 for not at all",
+            Accepts::Number { least: 0, most: 25_500 },
+        )
+    },
 ];
 
 /// The one that is the disk's and not its queue's.
 pub(crate) const DEPTH: &str = "queue_depth";
+
+/// Whether a value is one of a file, and none that only a command to the device reaches.
+pub(crate) fn is_file(parameter: &str) -> bool {
+    !parameter.starts_with("coalesce_")
+}
 
 /// The file of a value of a device, or of a pattern of devices.
 pub(crate) fn file(device: &str, parameter: &str) -> String {
@@ -64,7 +88,7 @@ fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
             devices.retain(|device| parameter != DEPTH || request.root.path(&file(device, DEPTH)).exists());
             devices
         }
-        one => vec![one.to_owned()],
+        one => vec![existing(request, one)?],
     };
     if devices.is_empty() {
         let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
@@ -76,6 +100,34 @@ fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
         settings.push(queue(request, device, parameter)?);
     }
     Ok(settings)
+}
+
+/// Of the controllers of NVMe disks: each disk names its own.
+fn coalescing(request: &Request<'_>, value: NvmeCoalescing) -> Result<Vec<Setting>, HostError> {
+    if !request.root.is_real() {
+        return Err(request.absent("only a real host has NVMe controllers", LEAVE_OUT));
+    }
+    let number: u32 = request.value.parse().unwrap_or_default();
+    if value == NvmeCoalescing::Usecs && !number.is_multiple_of(100) {
+        return Err(request.bad("a multiple of 100 from 0 to 25500"));
+    }
+    let device = request.parts[0];
+    let mut disks = match device {
+        pattern if pattern.contains('*') => with_hardware(request, pattern),
+        one => vec![existing(request, one)?],
+    };
+    disks.retain(|disk| disk.starts_with("nvme"));
+    if disks.is_empty() {
+        let why = format!("no disk of an NVMe controller is called {device}");
+        return Err(request.absent(why, LEAVE_OUT));
+    }
+    let of_disk = |disk: String| {
+        let name = request.key.replacen(device, &disk, 1);
+        let settings = request.readable(Reach::Nvme { disk, value })?;
+        Ok(settings.into_iter().map(move |setting| Setting { name: name.clone(), ..setting }))
+    };
+    let settings: Vec<_> = disks.into_iter().map(of_disk).collect::<Result<_, HostError>>()?;
+    Ok(settings.into_iter().flatten().collect())
 }
 
 /// What a new scheduler sets to its own defaults: how many requests may wait, and its knobs whenever it comes back. How many it sends at once
@@ -96,18 +148,21 @@ fn along(request: &Request<'_>, device: &str, parameter: &str) -> Vec<Setting> {
 }
 
 fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting, HostError> {
-    if !request.root.path(&format!("/sys/block/{device}")).exists() {
-        let known = request.root.names("/sys/block").join(", ");
-        return Err(
-            request.absent(format!("no block device is called {device}; there are {known}"), LEAVE_OUT)
-        );
-    }
     let name = format!("block.{device}.{parameter}");
     let path = file(device, parameter);
     match request.accepts {
         Accepts::Listed => request.choice(&name, &path),
         _ => request.one(&name, &path, Form::Whole, request.value),
     }
+}
+
+/// A device that this host has.
+fn existing(request: &Request<'_>, device: &str) -> Result<String, HostError> {
+    if request.root.path(&format!("/sys/block/{device}")).exists() {
+        return Ok(device.to_owned());
+    }
+    let known = request.root.names("/sys/block").join(", ");
+    Err(request.absent(format!("no block device is called {device}; there are {known}"), LEAVE_OUT))
 }
 
 /// Devices that are not made of files, memory or other devices.

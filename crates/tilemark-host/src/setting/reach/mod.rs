@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-pub use tilemark_sys::nic::NicValue;
+pub use tilemark_sys::{nic::NicValue, nvme::NvmeCoalescing};
 
 pub use libvirt::LibvirtLimit;
 pub use limit::Limit;
@@ -39,6 +39,13 @@ pub enum Reach {
         device: String,
         /// Which of its values.
         value: NicValue,
+    },
+    /// Interrupt coalescing of the controller of an NVMe disk.
+    Nvme {
+        /// The disk.
+        disk: String,
+        /// Which of its values.
+        value: NvmeCoalescing,
     },
     /// Whether a service of systemd is running: `running` or `stopped`.
     Service {
@@ -79,6 +86,7 @@ impl Reach {
         match self {
             Self::File | Self::Vector | Self::Follower => fs::read_to_string(path),
             Self::Nic { device, value } => value.read(device),
+            Self::Nvme { disk, value } => value.read(disk),
             Self::Service { unit } | Self::Dependent { unit } => service::read(unit),
             Self::Limit(limit) => Ok(limit.read()),
             Self::Libvirt(limit) => limit.read(),
@@ -92,6 +100,7 @@ impl Reach {
         match self {
             Self::File | Self::Vector | Self::Follower => write_existing(path, text),
             Self::Nic { device, value } => value.write(device, text),
+            Self::Nvme { disk, value } => value.write(disk, text),
             Self::Service { unit } | Self::Dependent { unit } => service::write(unit, text),
             Self::Limit(limit) => limit.write(text),
             Self::Libvirt(limit) => limit.write(text),
