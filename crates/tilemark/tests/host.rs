@@ -410,9 +410,11 @@ fn a_read_only_proc_sys_is_named_with_what_to_do() {
         "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec {TILEMARK} host apply {profile} --yes"
     );
     let command = ["unshare", "--mount", "sh", "-c", &script];
+    let before = network.values(&home);
     let said = Said::of(&network.command(&home, &command).output().unwrap());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.error.contains("Read-only file system") && said.error.contains("container"), "{said:?}");
+    assert_eq!(network.values(&home), before);
 }
 
 #[test]

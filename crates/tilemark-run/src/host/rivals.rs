@@ -193,6 +193,14 @@ mod tests {
     }
 
     #[test]
+    fn irqbalance_changes_interrupts_and_numad_what_it_sets_when_it_starts() {
+        assert_eq!(found_for(&["irq.default"], &["irqbalance"], &[]), ["irqbalance: irq.default"]);
+        assert_eq!(found_for(&["irq.default"], &["irqbalance"], &["irqbalance"]), [""; 0]);
+        assert_eq!(found_for(&["kernel.numa_balancing"], &["numad"], &[]), ["numad: kernel.numa_balancing"]);
+        assert_eq!(found_for(&["vm.swappiness"], &["irqbalance", "numad"], &[]), [""; 0]);
+    }
+
+    #[test]
     fn only_the_service_itself_stops_a_program() {
         let tuned = ["tuned: vm.swappiness cpu.governor"];
         assert_eq!(found(&["tuned"], &["service.tuned-ppd"]), tuned);
