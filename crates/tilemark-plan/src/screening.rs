@@ -54,6 +54,20 @@ pub struct LeftOut {
     pub why: String,
 }
 
+impl LeftOut {
+    /// The keys of each reason, in the order of the profile.
+    pub fn by_reason(all: &[Self]) -> Vec<(&str, Vec<&str>)> {
+        let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+        for Self { key, why } in all {
+            match by_reason.iter_mut().find(|(known, _)| known == why) {
+                Some((_, keys)) => keys.push(key),
+                None => by_reason.push((why, vec![key])),
+            }
+        }
+        by_reason
+    }
+}
+
 /// What a point is in a screening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -34,6 +34,15 @@ pub(crate) fn brief(value: f64) -> String {
     without_zeros(three(value))
 }
 
+/// `value` with three significant digits, but nothing below a hundredth: `81.2`, `0.05`, `0.00`.
+pub(crate) fn hundredths(value: f64) -> String {
+    if value.abs() >= 1.0 || !value.is_finite() {
+        return three(value);
+    }
+    let text = format!("{:.2}", value.abs());
+    if text == "0.00" { text } else { signed(value, &text) }
+}
+
 /// A limit that somebody wrote, in full: `99.95`, `1,234`. Twelve digits leave out what a product of two fractions has too much.
 pub(crate) fn limit(value: f64) -> String {
     without_zeros(significant(value, 12))
@@ -138,6 +147,12 @@ mod tests {
             assert_eq!(three(value), text);
         }
         assert_eq!(three(f64::NAN), "no number");
+    }
+
+    #[test]
+    fn nothing_below_a_hundredth_is_printed() {
+        let texts = [-81.23, 0.047, -0.104, -0.000_002, 0.0, 0.999].map(hundredths);
+        assert_eq!(texts, ["\u{2212}81.2", "0.05", "\u{2212}0.10", "0.00", "0.00", "1.00"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which settings of the host pay: one row for each setting, with its effect on each measure and what its profile claims.
 
 use super::{Cell, Part, Row, Section, Table, View, measured, words};
-use crate::number::{percent, three};
+use crate::number::{hundredths, percent};
+use tilemark_plan::screening::LeftOut;
 use tilemark_record::result::{FailureComparison, MeasureEffect, Screening, SettingEffect, SettingOutcome};
 
 /// The table of effects, where settings were screened.
@@ -66,9 +67,10 @@ fn effect(effect: &MeasureEffect) -> Cell {
     let interval = change
         .low
         .zip(change.high)
-        .map(|(low, high)| format!("[{}, {}]", three(100.0 * low), three(100.0 * high)));
-    let sign = if change.value > 0.0 { "+" } else { "" };
-    Cell::from(format!("{sign}{} %", three(100.0 * change.value))).beside(interval)
+        .map(|(low, high)| format!("[{}, {}]", hundredths(100.0 * low), hundredths(100.0 * high)));
+    let text = hundredths(100.0 * change.value);
+    let sign = if change.value > 0.0 && text != "0.00" { "+" } else { "" };
+    Cell::from(format!("{sign}{text} %")).beside(interval)
 }
 
 /// `no effect above 1.2 % (throughput), 8.1 % (p99)`.
@@ -96,8 +98,10 @@ fn failures(setting: &SettingEffect) -> Vec<String> {
     setting.failures.iter().map(of).collect()
 }
 
+/// `Not screened: thp, ksm (this host has that value already); smt (the profile gives it no value today).`
 fn left_out(found: &Screening) -> Option<String> {
+    let reasons = LeftOut::by_reason(&found.left_out);
     let each: Vec<String> =
-        found.left_out.iter().map(|left| format!("{} ({})", left.key, left.why)).collect();
+        reasons.into_iter().map(|(why, keys)| format!("{} ({why})", keys.join(", "))).collect();
     (!each.is_empty()).then(|| format!("Not screened: {}.", each.join("; ")))
 }

@@ -34,7 +34,7 @@ pub struct PlannedSetting {
     pub key: String,
     /// The value that it is to have, as it was asked for.
     pub value: String,
-    /// The points that set it, each in a word or two: `side B`; none where all do.
+    /// Which points set it, each in a word or two: `side B`, `half of the rows`; none where all do.
     pub on: Vec<String>,
     /// Where it is in force: `host`, `run-network` or `process`.
     pub place: &'static str,
@@ -128,7 +128,12 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
         };
         // A key that kernels no longer have has no entry.
         let known = known::find(key).ok();
-        let on = if points.len() == plan.points.len() { Vec::new() } else { names(&points) };
+        let on = match &plan.screening {
+            _ if points.len() == plan.points.len() => Vec::new(),
+            // As the design has it.
+            Some(_) => vec!["half of the rows".to_owned()],
+            None => names(&points),
+        };
         planned.push(PlannedSetting {
             key: key.to_owned(),
             value: value.to_owned(),
@@ -338,10 +343,10 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     };
     let known = known::find(&line.key).map_err(|error| unknown(&error))?;
     if known.danger.needs_consent() && !allow.contains(&line.key) {
-        return Ok(Err(format!("{}: screened only with `--allow {}`", danger(known.danger), line.key)));
+        return Ok(Err(format!("{}: screened only where `--allow` names it", danger(known.danger))));
     }
     if parts.iter().all(|part| part.now.as_ref() == Some(&part.wanted)) {
-        return Ok(Err(format!("this host has that value already: {value}")));
+        return Ok(Err("this host has that value already".to_owned()));
     }
     // Only what would change: a ratio comes with the bytes that it replaces, which are 0 already.
     let changed = parts.iter().filter(|part| part.now.as_ref() != Some(&part.wanted));

@@ -18,6 +18,7 @@ use tilemark_plan::{
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
     scenario::{Gate, Surge, SurgeAt},
+    screening::LeftOut,
     trust::{HostUse, HostUseKind, host_uses},
 };
 use tilemark_statistics::{runs_one_at_a_time, runs_with_shared_baseline, smallest_effect_found};
@@ -82,7 +83,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
             plan.seed
         ),
     ]);
-    lines.extend(plan.points.iter().flat_map(point));
+    lines.extend(points(plan));
     lines.extend(plan.search.iter().flat_map(|search| {
         let most = counted(search.limit, "tile");
         paragraph(&format!(
@@ -306,9 +307,25 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
             alone.rounded()
         ));
     }
-    let left_out = screening.left_out.iter().map(|left| format!("not screened: {} ({})", left.key, left.why));
-    lines.extend(left_out);
+    lines.extend(not_screened(&screening.left_out));
     lines
+}
+
+/// What is not screened, all of one reason together: `not screened, because this host has that value already: thp, ksm`.
+fn not_screened(left_out: &[LeftOut]) -> Vec<String> {
+    let line = |(why, keys): (&str, Vec<&str>)| format!("not screened, because {why}: {}", keys.join(", "));
+    LeftOut::by_reason(left_out).into_iter().map(line).collect()
+}
+
+/// The points of a plan, a line each; the rows of a screening are alike but for what they set, and are one line.
+fn points(plan: &Plan) -> Vec<String> {
+    match (&plan.screening, plan.points.first()) {
+        (Some(screening), Some(first)) => {
+            let rows = counted(screening.rows, "row");
+            point_where(first, [format!("{rows} of settings and their mirror images")])
+        }
+        _ => plan.points.iter().flat_map(point).collect(),
+    }
 }
 
 /// What is measured in further blocks where roles are measured in pairs, and how long that takes at most.
@@ -385,11 +402,17 @@ fn threads(ids: &[u32]) -> String {
 
 /// A point: below `12 tiles,` go on what it has more than a line.
 fn point(point: &Point) -> Vec<String> {
+    let side = point.side.map(|side| format!("side {}", side.name()));
+    let values = point.vary.iter().map(|(name, value)| format!("{name} {value}"));
+    point_where(point, side.into_iter().chain(values))
+}
+
+/// A point, or several that differ in what `own` says.
+fn point_where(point: &Point, own: impl IntoIterator<Item = String>) -> Vec<String> {
     let tiles = format!("{:>12}, ", counted(point.tiles, "tile"));
     let guests = counted(point.guests.len() as u64, "guest");
     let mut parts = vec![format!("{guests:>11} on {}", point.backend.name())];
-    parts.extend(point.side.map(|side| format!("side {}", side.name())));
-    parts.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
+    parts.extend(own);
     parts.iter_mut().for_each(|part| part.push(','));
     parts.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
     flowing(&tiles, tiles.len(), &parts)
@@ -408,7 +431,7 @@ fn gate_words(gate: &Gate) -> String {
 mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of, search};
-    use tilemark_plan::{plan::Backend, resolve::Request};
+    use tilemark_plan::{plan::Backend, resolve::Request, screening::Screening};
 
     #[test]
     fn threads_are_listed_as_the_kernel_lists_them() {
@@ -450,6 +473,39 @@ mod tests {
         for row in &rows {
             assert_eq!(lines.iter().filter(|line| line.contains(&**row)).count(), 1, "{row}: {lines:?}");
         }
+    }
+
+    #[test]
+    fn a_screening_has_one_line_for_its_rows_and_one_for_each_reason_not_to_screen() {
+        let left = |key: &str, why: &str| LeftOut { key: key.to_owned(), why: why.to_owned() };
+        let has = "this host has that value already";
+        let left_out =
+            vec![left("thp", has), left("smt", "the profile gives it no value today"), left("ksm", has)];
+        assert_eq!(
+            not_screened(&left_out),
+            [
+                "not screened, because this host has that value already: thp, ksm",
+                "not screened, because the profile gives it no value today: smt",
+            ]
+        );
+        let mut plan = plan_of(TILE, &ladder());
+        assert_eq!(points(&plan).len(), plan.points.len());
+        let one = plan.points[0].clone();
+        plan.points = (1..=8)
+            .map(|row| Point { vary: [("settings".to_owned(), format!("row {row}"))].into(), ..one.clone() })
+            .collect();
+        plan.screening = Some(Screening {
+            profile: "mine".to_owned(),
+            settings: Vec::new(),
+            left_out,
+            rows: 4,
+            pairs: 12,
+        });
+        let lines = points(&plan);
+        assert!(
+            lines.len() == 1 && lines[0].contains("4 rows of settings and their mirror images, "),
+            "{lines:?}"
+        );
     }
 
     #[test]

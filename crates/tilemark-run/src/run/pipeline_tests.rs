@@ -563,6 +563,13 @@ fn what_the_kernel_reports_is_a_note_of_its_repeat_and_discards_nothing() {
     );
     assert!(point.notes[0].starts_with(&wanted), "{:?}", point.notes);
     assert_eq!((point.repeats_kept, point.repeats_voided.len()), (3, 0));
+    let mut all_report = repeats.clone();
+    for repeat in &mut all_report {
+        repeat.kernel_errors = said[..1].to_vec();
+    }
+    let notes = &judge::judge(&ran.plan(), &all_report).points[0].notes;
+    let wanted = format!("while repeats 1-3 were measured the host's kernel reported: {}", said[0]);
+    assert_eq!(notes.iter().filter(|note| note.contains("kernel reported")).collect::<Vec<_>>(), [&wanted]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::{plan::Plan, scenario::LoopKind};
+use tilemark_plan::{place::ranges, plan::Plan, scenario::LoopKind};
 use tilemark_record::result::{
     Fairness, GuestResult, LatenessUs, LimitResource, LoadResult, PointResult, Throughput,
 };
@@ -277,17 +277,25 @@ fn heat_note(kept: &[&RepeatSummary]) -> Option<String> {
     })
 }
 
-/// What the host's kernel reported, repeat by repeat. Whether that disturbed anybody cannot be known from it.
+/// What the host's kernel reported, once for all repeats in which it was the same. Whether that disturbed anybody cannot be known from it.
 fn kernel_notes(measured: &MeasuredPoint) -> Vec<String> {
     let all = measured.kept.iter().chain(&measured.saturated).chain(&measured.spoiled);
     let mut reporting: Vec<&RepeatSummary> =
         all.copied().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
     reporting.sort_by_key(|repeat| (repeat.block, repeat.repeat));
-    let note = |repeat: &&RepeatSummary| {
-        let errors = repeat.kernel_errors.join("; ");
-        format!("while repeat {} was measured the host's kernel reported: {errors}", repeat.repeat)
+    let mut reports: Vec<(&[String], Vec<u32>)> = Vec::new();
+    for repeat in reporting {
+        match reports.iter_mut().find(|(errors, _)| *errors == repeat.kernel_errors) {
+            Some((_, repeats)) => repeats.push(repeat.repeat),
+            None => reports.push((&repeat.kernel_errors, vec![repeat.repeat])),
+        }
+    }
+    let note = |(errors, repeats): (&[String], Vec<u32>)| {
+        let (word, were) = if repeats.len() == 1 { ("repeat", "was") } else { ("repeats", "were") };
+        let (repeats, errors) = (ranges(&repeats), errors.join("; "));
+        format!("while {word} {repeats} {were} measured the host's kernel reported: {errors}")
     };
-    reporting.iter().map(note).collect()
+    reports.into_iter().map(note).collect()
 }
 
 /// Repeats of further blocks that were discarded: the planned ones count all the same.
