@@ -2,6 +2,8 @@
 # of them optional. Who uses it says what must be there (`lab.rs`, `host_cuts.rs`) and prints what the lab lacks.
 profile=/tmp/many.toml
 modprobe -a br_netfilter nvme 2>/dev/null || true
+# The driver finds its disk some time later.
+for look in $(seq 100); do [ ! -e /sys/block/nvme0n1 ] || break; sleep 0.1; done
 mount -t debugfs none /sys/kernel/debug 2>/dev/null || true
 cat >"$profile" <<'T'
 schema = 1
@@ -57,5 +59,6 @@ module.nvme_core.io_timeout 40
 sched.migration_cost_ns 600000
 nic.eth0.rps_cpus 1
 irq.eth0.affinity 0-1
+irq.nvme0n1.affinity 0-1
 smt off
 T

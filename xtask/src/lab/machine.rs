@@ -30,8 +30,11 @@ pub(super) fn arguments(materials: &Materials) -> Vec<String> {
     add("-name", "tilemark-lab,debug-threads=on".into());
     add("-machine", "q35,kernel-irqchip=split".into());
     add("-accel", "tcg,thread=multi".into());
-    add("-cpu", "EPYC-v3,+svm,+npt".into());
-    add("-smp", "4,sockets=2,cores=2,threads=1".into());
+    // The translator has no feature by which a processor of AMD shows hardware threads, and KVM there is AMD's.
+    let vendor = if materials.has_smt { ",vendor=GenuineIntel" } else { "" };
+    add("-cpu", format!("EPYC-v3,+svm,+npt{vendor}"));
+    let of_socket = if materials.has_smt { "cores=1,threads=2" } else { "cores=2,threads=1" };
+    add("-smp", format!("4,sockets=2,{of_socket}"));
     add("-m", format!("{}M", 2 * NODE_MIB));
     for node in 0..2 {
         add("-object", format!("memory-backend-ram,id=node{node},size={NODE_MIB}M"));
@@ -39,7 +42,7 @@ pub(super) fn arguments(materials: &Materials) -> Vec<String> {
     }
     add("-kernel", materials.vmlinux.display().to_string());
     add("-initrd", handed(number::INITRAMFS).display().to_string());
-    add("-append", KERNEL_ARGUMENTS.into());
+    add("-append", format!("{KERNEL_ARGUMENTS} {}", materials.append));
     // Before all others, or they are not behind it.
     add("-device", "intel-iommu,intremap=on,caching-mode=on".into());
     ports(&mut add);
@@ -49,6 +52,9 @@ pub(super) fn arguments(materials: &Materials) -> Vec<String> {
     }
     disk(&mut add, "cache", &handed(number::CACHE), Access::ReadOnly);
     disk(&mut add, "data", &handed(number::DATA), Access::Writable);
+    // Tests read its features and try to move its interrupts; its data does not matter.
+    add("-blockdev", "driver=null-co,node-name=nvme,size=16777216,read-zeroes=on".into());
+    add("-device", "nvme,drive=nvme,serial=tilemark-nvme".into());
     // The agent's own, and one to be handed on: Debian's kernel for clouds has no driver for it. No cable in either.
     add("-device", "virtio-net-pci,romfile=".into());
     add("-device", "e1000e,romfile=".into());

@@ -31,6 +31,10 @@ pub(crate) struct Materials {
     pub(crate) cache: OwnedFd,
     /// The file that is its data disk; none: memory.
     pub(crate) disk: Option<PathBuf>,
+    /// Whether its processors are pairs of hardware threads.
+    pub(crate) has_smt: bool,
+    /// Further words for its kernel.
+    pub(crate) append: String,
 }
 
 /// A program for the lab.
@@ -60,6 +64,10 @@ pub(crate) struct Options {
     pub(crate) image: Option<String>,
     /// The file that is its data disk and stays when it ends; none: memory, which ends with it.
     pub(crate) disk: Option<PathBuf>,
+    /// Each socket has one core with two hardware threads, in place of two cores.
+    pub(crate) smt: bool,
+    /// Further words for the command line of its kernel.
+    pub(crate) append: Option<String>,
 }
 
 impl Materials {
@@ -87,6 +95,8 @@ impl Materials {
             programs,
             cache: cache_disk(&cache, &guest)?,
             disk: options.disk,
+            has_smt: options.smt,
+            append: options.append.unwrap_or_default(),
         })
     }
 }

@@ -15,11 +15,13 @@ use std::{
 };
 
 const USAGE: &str =
-    "usage: cargo xtask lab [--program FILE] [--with FILE]… [--image NAME] [--disk FILE] -- COMMAND [ARGUMENT…]
+    "usage: cargo xtask lab [--program FILE] [--with FILE]… [--image NAME] [--disk FILE] [--smt] [--append WORDS] -- COMMAND [ARGUMENT…]
   --program FILE  the `tilemark` to be tried, instead of the one that is built here
   --with FILE     one more program for the lab, on its PATH under its own name
   --image NAME    the image that its cache has, one inside `tilemark`, instead of `first-look`
-  --disk FILE     its /var/lib/tilemark is in this file, which stays: a lab that is killed and started again had a power cut";
+  --disk FILE     its /var/lib/tilemark is in this file, which stays: a lab that is killed and started again had a power cut
+  --smt           each of its two sockets has one core with two hardware threads, in place of two cores; it has no KVM then
+  --append WORDS  further words for the command line of its kernel";
 /// The lab itself failed: no code of the command's. As of containers and `env`.
 const LAB_FAILED: u8 = 125;
 /// What a shell calls the end of a program whose reader is gone: 128 and SIGPIPE.
@@ -91,6 +93,14 @@ fn parse(arguments: &[String]) -> Result<(Options, Vec<String>)> {
                 options.disk = Some(PathBuf::from(file));
                 rest
             }
+            [flag, rest @ ..] if flag == "--smt" && !options.smt => {
+                options.smt = true;
+                rest
+            }
+            [flag, words, rest @ ..] if flag == "--append" && options.append.is_none() => {
+                options.append = Some(words.clone());
+                rest
+            }
             [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
                 return Ok((options, command.to_vec()));
             }
@@ -120,12 +130,15 @@ mod tests {
     #[test]
     fn what_follows_the_dashes_is_the_commands_own() {
         let (options, command) =
-            parsed("--with a --program t --with b --image i --disk d -- sh -c -- --with").unwrap();
+            parsed("--with a --program t --with b --image i --disk d --smt --append w -- sh -c -- --with")
+                .unwrap();
         let wanted = Options {
             program: Some("t".into()),
             with: vec!["a".into(), "b".into()],
             image: Some("i".into()),
             disk: Some("d".into()),
+            smt: true,
+            append: Some("w".into()),
         };
         assert_eq!(options, wanted);
         assert_eq!(command, ["sh", "-c", "--", "--with"]);
@@ -144,6 +157,7 @@ mod tests {
             "--program a --program b -- true",
             "--image a --image b -- true",
             "--disk a --disk b -- true",
+            "--smt --smt -- true",
         ] {
             assert!(parsed(text).is_none(), "{text}");
         }

@@ -23,7 +23,9 @@ done
 tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 hostname lab
 depmod
-modprobe -a kvm_amd tun vhost_net bridge veth loop xfs vfio_pci vfio_iommu_type1
+modprobe -a tun vhost_net bridge veth loop xfs vfio_pci vfio_iommu_type1
+# Not where its processors are Intel's, by `--smt`.
+[ "$(cat /sys/devices/system/cpu/smt/control)" = on ] || modprobe kvm_amd
 data=$(disk tilemark-data)
 # One that an earlier lab left has its file system already.
 [ -n "$(blkid "$data")" ] || mkfs.xfs -q "$data"
