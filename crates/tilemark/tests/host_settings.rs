@@ -1,6 +1,7 @@
 //! Settings of the host around the repeats of real native runs: root and an image are needed.
 //!
-//! The host's own values are never changed: a file plays one of them, mounted over it where only the run sees it.
+//! The host's own values are not changed, but by the long trials (`cargo xtask soak settings`): a file plays one of them, mounted over it where
+//! only the run sees it.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -464,4 +465,138 @@ fn a_setting_that_harms_is_named_among_some_that_do_nothing() {
         20 * named >= 19 * rounds && 20 * others <= rounds,
         "named in {named} of {rounds}, others in {others}"
     );
+}
+
+/// Counts rounds of work until `$1` seconds are over, and prints how many there were in each quarter of a second. A round has so much more to do as
+/// real values of this host say: `$2` is a list of FILE=VALUE=PERCENT, and a file that has the value makes each round longer by the percentage.
+const PLANTED: &str = r#"
+until=$((${EPOCHREALTIME/./} + $1 * 1000000))
+steps=2000
+for planted in $2; do
+    IFS='=' read -r file value percent <<<"$planted"
+    read -r now <"$file"
+    [ "$now" != "$value" ] || steps=$((steps * (100 + percent) / 100))
+done
+begun=${EPOCHREALTIME/./}
+rounds=0
+while :; do
+    for ((step = 0; step < steps; step++)); do :; done
+    rounds=$((rounds + 1))
+    now=${EPOCHREALTIME/./}
+    [ $((now - begun)) -ge 250000 ] || continue
+    echo "rounds: $((rounds * 1000000 / (now - begun)))"
+    [ "$now" -lt "$until" ] || break
+    begun=$now
+    rounds=0
+done
+"#;
+
+/// A scenario whose load is that program.
+fn planted(real: &Real, what: &str) -> String {
+    real.home.file("planted.sh", PLANTED);
+    let text = format!(
+        r#"
+schema = 1
+name = "work"
+about = "A program that has more to do with some values of the host."
+headline = "work"
+[[guest]]
+name = "idle"
+role = "idle"
+[[load]]
+name = "work"
+guest = "idle"
+[load.command]
+run = ["bash", "planted.sh", "{{total_seconds}}", "{what}"]
+from = "host"
+files = {{ "planted.sh" = "planted.sh" }}
+rate = 'rounds: ([0-9]+)'
+unit = "rounds"
+[ladder]
+tiles = [1]
+[measure]
+warmup = "1s"
+length = "2s"
+"#
+    );
+    real.home.file("work.toml", &text).to_str().unwrap().to_owned()
+}
+
+/// A profile of these settings, and its file.
+fn profile_of(real: &Real, settings: &[(&str, &str)]) -> String {
+    let line = |(key, value): &(&str, &str)| format!("[[setting]]\nkey = {key:?}\nvalue = {value:?}\n");
+    let lines: String = settings.iter().map(line).collect();
+    let text =
+        format!("schema = 1\nname = \"some\"\nabout = \"Some settings.\"\nsource = \"a trial\"\n{lines}");
+    real.home.file("some.toml", &text).to_str().unwrap().to_owned()
+}
+
+/// None of them is a kernel's default, and none matters for some minutes.
+const ELEVEN: [(&str, &str); 11] = [
+    ("vm.stat_interval", "7"),
+    ("vm.max_map_count", "65531"),
+    ("vm.compaction_proactiveness", "21"),
+    ("vm.extfrag_threshold", "501"),
+    ("vm.vfs_cache_pressure", "101"),
+    ("vm.page-cluster", "4"),
+    ("vm.dirtytime_expire_seconds", "43201"),
+    ("vm.watermark_scale_factor", "11"),
+    ("fs.lease-break-time", "46"),
+    ("fs.inotify.max_queued_events", "16385"),
+    ("fs.aio-max-nr", "65537"),
+];
+
+/// The outcomes of the first two of eleven settings, which slow a round by 5 %, and how many of the others are named. Each is printed.
+#[test]
+#[ignore = "minutes of real runs: `cargo xtask soak settings`"]
+fn two_settings_that_slow_the_load_by_five_percent_are_named_among_eleven() {
+    let Some(real) = Real::new() else { return };
+    let rounds = std::env::var("TILEMARK_TEST_SCREENINGS").map_or(1, |rounds| rounds.parse().unwrap());
+    let scenario = planted(&real, "/proc/sys/vm/stat_interval=7=5 /proc/sys/vm/max_map_count=65531=5");
+    let profile = profile_of(&real, &ELEVEN);
+    let (mut named, mut others) = (0, 0);
+    for _ in 0..rounds {
+        let arguments = ["host", "try", &scenario, "--profile", &profile, "--trust"];
+        let said = real.start(&[&arguments[..], &["--on", "native", "--offline", "--json"]].concat()).said();
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let screening = result.screening.unwrap();
+        let (planted, idle) = screening.settings.split_at(2);
+        let is_named = planted.iter().all(|setting| setting.outcome == SettingOutcome::Harms);
+        let is_said =
+            |outcome: SettingOutcome| matches!(outcome, SettingOutcome::Pays | SettingOutcome::Harms);
+        let is_other_named = idle.iter().any(|setting| is_said(setting.outcome));
+        (named, others) = (named + u32::from(is_named), others + u32::from(is_other_named));
+        let document = serde_json::json!({
+            "is_named": is_named, "is_other_named": is_other_named, "sentence": result.sentence,
+        });
+        println!("{document}");
+    }
+    assert!(
+        20 * named >= 19 * rounds && 20 * others <= rounds,
+        "named in {named} of {rounds}, others in {others}"
+    );
+}
+
+/// The host's own value slows the load by a tenth.
+#[test]
+#[ignore = "minutes of a real run on a quiet host: `cargo xtask soak settings`"]
+fn a_setting_that_pays_stays_applied_until_it_is_restored() {
+    let Some(real) = Real::new() else { return };
+    let value = || fs::read_to_string("/proc/sys/vm/stat_interval").unwrap();
+    let found = value();
+    let scenario = planted(&real, &format!("/proc/sys/vm/stat_interval={}=10", found.trim()));
+    let profile = profile_of(&real, &[ELEVEN[0], ELEVEN[2], ELEVEN[10]]);
+    let kept = real.home.path().join("kept.toml");
+    let arguments =
+        ["host", "try", &scenario, "--profile", &profile, "--trust", "--keep", kept.to_str().unwrap()];
+    let said = real.start(&[&arguments[..], &["--on", "native", "--offline"]].concat()).said();
+    let applied = value();
+    let status = real.home.says(&["host", "status", "--json"]).json();
+    let restored = real.home.says(&["host", "restore"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let text = fs::read_to_string(&kept).unwrap();
+    assert!(text.contains("vm.stat_interval") && !text.contains("fs.aio-max-nr"), "{text}");
+    assert_eq!((applied.trim(), &status["profile"]), ("7", &"paid-here".into()), "{said:?}");
+    assert_eq!((restored.code, value()), (Some(0), found), "{restored:?}");
+    println!("{}", serde_json::json!({ "kept": text }));
 }
