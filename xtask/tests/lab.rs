@@ -678,7 +678,7 @@ fn is_in_place(guest: &Value) {
     let all: f64 =
         guest["memory_bytes"].as_object().unwrap().values().map(|node| node.as_f64().unwrap()).sum();
     let elsewhere = guest["memory_bytes_elsewhere"].as_f64().unwrap();
-    assert!(all > f64::from(16 << 20) && elsewhere <= 0.01 * all, "{guest:#}");
+    assert!(all > f64::from(8 << 20) && elsewhere <= 0.01 * all, "{guest:#}");
 }
 
 #[test]
@@ -698,9 +698,10 @@ fn a_kvm_guest_has_its_memory_in_a_huge_page_of_a_gib() {
     let (pages, summary) = said.split_at(said.find('{').unwrap());
     assert_eq!(pages, "1\n1\n", "there was one, and it is free again");
     let guest = &json(summary)["place"]["guests"][0];
-    is_in_place(guest);
-    let of_node = guest["memory_bytes"]["1"].as_f64().unwrap() / f64::from(1 << 20);
-    assert!(of_node > 1023.0, "the whole page is the guest's: {guest:#}");
+    assert_eq!((&guest["unread"], &guest["threads_elsewhere"]), (&Value::Null, &Value::from(0)), "{guest:#}");
+    // The whole page is the guest's. QEMU's files are where they were read first.
+    let of_node = |node: &str| guest["memory_bytes"][node].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+    assert!(of_node("1") >= 1024.0 && of_node("0") < 16.0, "{guest:#}");
 }
 
 /// The server's processors are two pairs of hardware threads here, and it has no KVM.
