@@ -98,6 +98,18 @@ fn a_command_on_the_host_knows_its_guest_and_needs_trust() {
     assert!(load.latency_ms.max.is_some_and(|max| (max - 2.5).abs() < 0.01), "{:?}", load.latency_ms);
 }
 
+/// It runs until it is ended, so that its time is in no account of processes that have ended.
+#[test]
+fn the_processor_time_of_a_command_on_the_host_is_the_loads() {
+    let Some(real) = Real::new() else { return };
+    let command = "run = [\"/bin/sh\", \"-c\", \"while :; do i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; echo 1 round; done\"]\n\
+                   from = \"host\"\nrate = '([0-9]+) round'";
+    let path = scenario(&real.home, command);
+    let (_, repeats, _) = measured(&real, &["run", &path]);
+    let used = &repeats[0].host.processor;
+    assert!(used.load > 0.05, "its time was not counted as the load's: {used:?}");
+}
+
 #[test]
 fn a_command_that_gives_nothing_is_named_and_a_missing_file_before_anything_starts() {
     let Some(real) = Real::new() else { return };

@@ -7,9 +7,10 @@ use crate::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::{
     fmt::Display,
+    fs::{self, File},
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -31,6 +32,10 @@ pub(crate) trait LoadProcess: Send {
     fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure>;
     /// Its process.
     fn pid(&self) -> Option<u32>;
+    /// The control group that it has to itself and to the programs that it starts, where there is one.
+    fn group(&self) -> Option<PathBuf> {
+        None
+    }
     /// A way to end it from another thread, so that `next` returns.
     fn ender(&self) -> Box<dyn Fn() + Send>;
 }
@@ -60,6 +65,8 @@ pub(crate) struct AgentProcess {
     session: Session<UnixStream>,
     /// What it may have of memory that is its own.
     limit: Option<Bytes>,
+    /// Its own control group.
+    group: Option<PathBuf>,
 }
 
 impl AgentProcess {
@@ -75,6 +82,15 @@ impl AgentProcess {
         Self::of(spawn(agent, power)?.environment([format!("TMPDIR={}", folder.display())])?)
     }
 
+    /// The same for programs of the user's own, in a control group that counts the processor time of all of them.
+    pub(crate) fn start_in_group(agent: &[u8], folder: &Path, group: &Path) -> io::Result<Self> {
+        fs::create_dir_all(group)?;
+        let spawn = spawn(agent, LoadPower::All)?.environment([format!("TMPDIR={}", folder.display())])?;
+        let mut process = Self::of(spawn.in_cgroup(File::open(group)?.into()))?;
+        process.group = Some(group.to_owned());
+        Ok(process)
+    }
+
     fn of(spawn: Spawn) -> io::Result<Self> {
         let (ours, its) = UnixStream::pair()?;
         let spawn = spawn
@@ -87,7 +103,7 @@ impl AgentProcess {
         let mut nonce = [0; 8];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
         let session = Session::open(ours, u64::from_ne_bytes(nonce)).map_err(io::Error::other)?;
-        Ok(Self { child: Arc::new(child), session, limit: None })
+        Ok(Self { child: Arc::new(child), session, limit: None, group: None })
     }
 
     /// A way to end its load early from another thread: what was measured so far is reported all the same.
@@ -193,6 +209,10 @@ impl LoadProcess for AgentProcess {
 
     fn pid(&self) -> Option<u32> {
         Some(self.child.pid())
+    }
+
+    fn group(&self) -> Option<PathBuf> {
+        self.group.clone()
     }
 
     fn ender(&self) -> Box<dyn Fn() + Send> {

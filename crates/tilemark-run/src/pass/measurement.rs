@@ -96,7 +96,7 @@ impl Measurement<'_> {
         let end_clients = clients.as_ref().map(|clients| clients.enders()).unwrap_or_default();
         let ports: Vec<Vec<u16>> = guests.iter().map(|guest| guest.ports.clone()).collect();
         let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
-        let (end_load, load_pid) = (load.ender(), load.pid());
+        let (end_load, load_pid, load_group) = (load.ender(), load.pid(), load.group());
         let (sender, messages) = mpsc::channel();
         let (going_on, over) = mpsc::channel();
         let disks = DiskCounts::of(self.backend, self.point, &ids);
@@ -107,13 +107,13 @@ impl Measurement<'_> {
             self.outside_load(scope, load, &ports, &mut line, &sender);
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
             self.client_loads(scope, clients, &mut line, &sender);
-            let (ids, disks) = (&ids, &disks);
+            let (ids, disks, load_group) = (&ids, &disks, &load_group);
             let halfway = self.places(scope, ids, load_pid, &place, &strayed);
             self.run_hooks(scope, ids, hears, &ran);
             let watch_from = move |begins: Instant| {
                 let times = self.times_from(begins);
                 scope.spawn(move || {
-                    let watched = || self.watched(ids, load_pid);
+                    let watched = || self.watched(ids, load_pid, load_group);
                     let reading = || {
                         disks.read();
                         self.settings.read_at_start();
@@ -274,7 +274,7 @@ impl Measurement<'_> {
     }
 
     /// Everybody whose processor time is read apart.
-    fn watched(&self, guests: &[GuestId], load: Option<u32>) -> Vec<Watched> {
+    fn watched(&self, guests: &[GuestId], load: Option<u32>, load_group: &Option<PathBuf>) -> Vec<Watched> {
         let kind = match self.point.backend {
             plan::Backend::Native => WatchedKind::NativeGuest,
             plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
@@ -294,7 +294,12 @@ impl Measurement<'_> {
             None => one(&plan.name, kind, processes.next().unwrap_or_default()),
         };
         let mut watched: Vec<Watched> = groups.into_iter().zip(&self.point.guests).map(guest).collect();
-        watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
+        watched.extend(
+            load.map(|pid| Watched {
+                group: load_group.clone(),
+                ..one("load", WatchedKind::Load, vec![pid])
+            }),
+        );
         watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
         watched.extend(self.hooks.as_ref().map(|hooks| Watched {
             group: Some(hooks.group().to_owned()),

@@ -252,6 +252,9 @@ impl Folders {
     }
 }
 
+/// Below the run's control group: a load that starts programs of the user's own, with them.
+const LOAD_GROUP: &str = "load";
+
 /// A tmpfs that nobody but this mount namespace sees.
 fn mount_memory(path: &Path) -> io::Result<()> {
     make_private_folder(path)?;
@@ -268,8 +271,12 @@ impl World for RealWorld<'_> {
 
     fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure> {
         let is_program = |load: &LoadPlan| load.runs_in().is_none() && matches!(load.work, Work::Command(_));
-        let power = if point.loads.iter().any(is_program) { LoadPower::All } else { LoadPower::Priority };
-        let process = AgentProcess::start_in(self.program.agent, &self.folders.memory(), power);
+        let (agent, folder) = (self.program.agent, self.folders.memory());
+        let process = match (point.loads.iter().any(is_program), &self.cgroup) {
+            (true, Some(run)) => AgentProcess::start_in_group(agent, &folder, &run.join(LOAD_GROUP)),
+            (true, None) => AgentProcess::start_in(agent, &folder, LoadPower::All),
+            (false, _) => AgentProcess::start_in(agent, &folder, LoadPower::Priority),
+        };
         Ok(Box::new(process.map_err(load_failed)?))
     }
 
