@@ -311,9 +311,9 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// What is not screened, all of one reason together: `not screened, because this host has that value already: thp, ksm`.
+/// What is not screened, all of one reason together: `not screened: thp, ksm, because this host has that value already`.
 fn not_screened(left_out: &[LeftOut]) -> Vec<String> {
-    let line = |(why, keys): (&str, Vec<&str>)| format!("not screened, because {why}: {}", keys.join(", "));
+    let line = |(why, keys): (&str, Vec<&str>)| format!("not screened: {}, because {why}", keys.join(", "));
     LeftOut::by_reason(left_out).into_iter().map(line).collect()
 }
 
@@ -484,8 +484,8 @@ mod tests {
         assert_eq!(
             not_screened(&left_out),
             [
-                "not screened, because this host has that value already: thp, ksm",
-                "not screened, because the profile gives it no value today: smt",
+                "not screened: thp, ksm, because this host has that value already",
+                "not screened: smt, because the profile gives it no value today",
             ]
         );
         let mut plan = plan_of(TILE, &ladder());

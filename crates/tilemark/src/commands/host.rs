@@ -135,10 +135,11 @@ fn restored(restored: &Restored) -> String {
     lines.extend(
         gone.map(|setting| format!("Nothing to restore, because it does not exist any more: {setting}.")),
     );
+    let what = if restored.changed_by_others.is_empty() { "what" } else { "the rest of what" };
     lines.push(match (&restored.profile, lines.is_empty()) {
         (_, true) => "Nothing is applied.".to_owned(),
-        (Some(profile), _) => format!("Restored what `{profile}` had changed."),
-        (None, _) => "Restored what a killed command had changed.".to_owned(),
+        (Some(profile), _) => format!("Restored {what} `{profile}` had changed."),
+        (None, _) => format!("Restored {what} a killed command had changed."),
     });
     lines.join("\n")
 }
