@@ -7,7 +7,7 @@ use crate::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::{
     fmt::Display,
-    fs::{self, File},
+    fs::File,
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
@@ -15,12 +15,16 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, Stream, write_frame};
+use tilemark_host::cgroup::Group;
 use tilemark_plan::workload::{At, Work};
 use tilemark_sys::{
     process::{Child, Ended, HasEnded, Spawn, program_in_memory},
     walls::Walls,
 };
 use tilemark_units::Bytes;
+
+/// How long a killed program of the user's own may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
@@ -32,7 +36,7 @@ pub(crate) trait LoadProcess: Send {
     fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure>;
     /// Its process.
     fn pid(&self) -> Option<u32>;
-    /// The control group that it has to itself and to the programs that it starts, where there is one.
+    /// The control group of only this process and the programs that it starts, where there is one.
     fn group(&self) -> Option<PathBuf> {
         None
     }
@@ -66,7 +70,7 @@ pub(crate) struct AgentProcess {
     /// What it may have of memory that is its own.
     limit: Option<Bytes>,
     /// Its own control group.
-    group: Option<PathBuf>,
+    group: Option<Group>,
 }
 
 impl AgentProcess {
@@ -83,11 +87,10 @@ impl AgentProcess {
     }
 
     /// The same for programs of the user's own, in a control group that counts the processor time of all of them.
-    pub(crate) fn start_in_group(agent: &[u8], folder: &Path, group: &Path) -> io::Result<Self> {
-        fs::create_dir_all(group)?;
+    pub(crate) fn start_in_group(agent: &[u8], folder: &Path, group: &Group) -> io::Result<Self> {
         let spawn = spawn(agent, LoadPower::All)?.environment([format!("TMPDIR={}", folder.display())])?;
-        let mut process = Self::of(spawn.in_cgroup(File::open(group)?.into()))?;
-        process.group = Some(group.to_owned());
+        let mut process = Self::of(spawn.in_cgroup(File::open(group.path())?.into()))?;
+        process.group = Some(group.clone());
         Ok(process)
     }
 
@@ -212,7 +215,7 @@ impl LoadProcess for AgentProcess {
     }
 
     fn group(&self) -> Option<PathBuf> {
-        self.group.clone()
+        self.group.as_ref().map(|group| group.path().to_owned())
     }
 
     fn ender(&self) -> Box<dyn Fn() + Send> {
@@ -229,6 +232,10 @@ impl Drop for AgentProcess {
         // Its work is over; one that has ended already is what is wanted.
         let _ = self.child.signal(Signal::KILL);
         let _ = self.child.wait();
+        // A program of the user's own may have left others, which would be counted in the next repeat. The run's own end names what lives on.
+        if let Some(group) = &self.group {
+            let _ = group.end(GONE_WITHIN);
+        }
     }
 }
 

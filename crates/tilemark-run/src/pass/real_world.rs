@@ -252,7 +252,7 @@ impl Folders {
     }
 }
 
-/// Below the run's control group: a load that starts programs of the user's own, with them.
+/// Below the run's control group: a load that starts programs of the user's own, with them. No guest is called so.
 const LOAD_GROUP: &str = "load";
 
 /// A tmpfs that nobody but this mount namespace sees.
@@ -270,10 +270,15 @@ impl World for RealWorld<'_> {
     }
 
     fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure> {
-        let is_program = |load: &LoadPlan| load.runs_in().is_none() && matches!(load.work, Work::Command(_));
+        let is_program = |load: &LoadPlan| load.is_outside() && matches!(load.work, Work::Command(_));
         let (agent, folder) = (self.program.agent, self.folders.memory());
         let process = match (point.loads.iter().any(is_program), &self.cgroup) {
-            (true, Some(run)) => AgentProcess::start_in_group(agent, &folder, &run.join(LOAD_GROUP)),
+            (true, Some(run)) => {
+                let group = Group::at(run).create_child(LOAD_GROUP).map_err(|error| {
+                    Failure::from_error(FailureCode::HostUnfit, &error, "look at `tilemark doctor`")
+                })?;
+                AgentProcess::start_in_group(agent, &folder, &group)
+            }
             (true, None) => AgentProcess::start_in(agent, &folder, LoadPower::All),
             (false, _) => AgentProcess::start_in(agent, &folder, LoadPower::Priority),
         };

@@ -285,7 +285,7 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     let alone = Span::new(one * 2 * screening.pairs);
     let mut lines = vec![
         format!(
-            "{} of the profile {} are screened in {} runs (one at a time, the same would take {} with a shared baseline, \
+            "{} of the profile {} are screened in {} repeats (one at a time, the same would take {} with a shared baseline, \
              {} in pairs)",
             counted(settings as u64, "setting"),
             screening.profile,

@@ -135,11 +135,15 @@ fn restored(restored: &Restored) -> String {
     lines.extend(
         gone.map(|setting| format!("Nothing to restore, because it does not exist any more: {setting}.")),
     );
-    let what = if restored.changed_by_others.is_empty() { "what" } else { "the rest of what" };
+    let done = match (restored.restored.is_empty(), restored.changed_by_others.is_empty()) {
+        (true, false) => "Nothing was left to restore of what",
+        (false, false) => "Restored the rest of what",
+        (_, true) => "Restored what",
+    };
     lines.push(match (&restored.profile, lines.is_empty()) {
         (_, true) => "Nothing is applied.".to_owned(),
-        (Some(profile), _) => format!("Restored {what} `{profile}` had changed."),
-        (None, _) => format!("Restored {what} a killed command had changed."),
+        (Some(profile), _) => format!("{done} `{profile}` had changed."),
+        (None, _) => format!("{done} a killed command had changed."),
     });
     lines.join("\n")
 }

@@ -116,7 +116,11 @@ fn coalescing(request: &Request<'_>, value: NvmeCoalescing) -> Result<Vec<Settin
         pattern if pattern.contains('*') => with_hardware(request, pattern),
         one => vec![existing(request, one)?],
     };
-    disks.retain(|disk| disk.starts_with("nvme"));
+    // One that the kernel hides is a path to another one, and no program can open it.
+    let is_hidden = |disk: &str| {
+        request.root.text(&format!("/sys/block/{disk}/hidden")).is_some_and(|text| text.trim() == "1")
+    };
+    disks.retain(|disk| disk.starts_with("nvme") && !is_hidden(disk));
     if disks.is_empty() {
         let why = format!("no disk of an NVMe controller is called {device}");
         return Err(request.absent(why, LEAVE_OUT));

@@ -1,5 +1,7 @@
 //! Services that run or not.
 
+use std::io;
+
 use super::{
     accepts::Accepts,
     entry::{Danger, Known, Place},
@@ -78,16 +80,26 @@ fn unit(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
     }
     let mut settings = request.readable(Reach::Service { unit: unit.clone() })?;
     if settings[0].now()? != request.value {
-        let with = match request.value {
-            service::STOPPED => service::stopped_with(&unit),
-            // What needs another one is stopped before it.
-            _ => service::started_with(&unit).map(|units| units.into_iter().rev().collect()),
-        };
-        let with = with.map_err(|error| request.absent(error.to_string(), LEAVE_OUT))?;
+        let along =
+            along(&unit, request.value).map_err(|error| request.absent(error.to_string(), LEAVE_OUT))?;
         let name = |unit: &str| format!("service.{}", unit.strip_suffix(SERVICE).unwrap_or(unit));
         let held =
-            with.into_iter().map(|unit| Setting::by(name(&unit), Reach::Dependent { unit }, request.value));
+            along.into_iter().map(|(unit, value)| Setting::by(name(&unit), Reach::Dependent { unit }, value));
         settings.splice(..0, held);
     }
     Ok(settings)
+}
+
+/// What systemd stops or starts along with a unit, and the value that each has then. They are held in this order, before the unit, and restored
+/// in the opposite one, after it.
+fn along(unit: &str, value: &str) -> io::Result<Vec<(String, &'static str)>> {
+    let each = |units: Vec<String>, value| units.into_iter().map(move |unit| (unit, value));
+    if value == service::STOPPED {
+        return Ok(each(service::stopped_with(unit)?, service::STOPPED).collect());
+    }
+    let started = service::started_with(unit)?;
+    let excluded = service::excluded_by(&[&started[..], &[unit.to_owned()]].concat())?;
+    // What needs another one is stopped before it.
+    let started = started.into_iter().rev().collect();
+    Ok(each(excluded, service::STOPPED).chain(each(started, service::RUNNING)).collect())
 }

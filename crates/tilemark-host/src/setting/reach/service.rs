@@ -46,14 +46,17 @@ pub(in crate::setting) fn write(unit: &str, text: &str) -> io::Result<()> {
         return systemctl(&["stop", "--", unit]).map(drop);
     }
     let start = || systemctl(&["start", "--", unit]).map(drop);
-    match start() {
-        // systemd starts a unit five times in ten seconds, which repeats that are short exceed.
-        Err(_) if is_started_too_often(unit) => {
-            systemctl(&["reset-failed", "--", unit])?;
-            start()
-        }
-        done => done,
+    let Err(refused) = start() else { return Ok(()) };
+    // systemd starts a unit five times in ten seconds, which repeats that are short exceed; one that is started along counts for itself.
+    let all = started_with(unit)?.into_iter().chain([unit.to_owned()]);
+    let limited: Vec<String> = all.filter(|unit| is_started_too_often(unit)).collect();
+    if limited.is_empty() {
+        return Err(refused);
     }
+    for unit in limited {
+        systemctl(&["reset-failed", "--", &unit])?;
+    }
+    start()
 }
 
 /// Whether systemd refused to start it because it was started too often (`StartLimitBurst=` in systemd.unit(5)).
@@ -70,7 +73,28 @@ pub(in crate::setting) fn stopped_with(unit: &str) -> io::Result<Vec<String>> {
 
 /// Units that do not run and that systemd starts with this one: those that it requires, wants or is bound to, and what they need.
 pub(in crate::setting) fn started_with(unit: &str) -> io::Result<Vec<String>> {
-    with(unit, "--property=Requires,Wants,BindsTo", STOPPED)
+    with(unit, "--property=Requires,Wants,BindsTo,Upholds", STOPPED)
+}
+
+/// Units that run and that systemd stops where these are started, since they exclude each other (`Conflicts=`), with what stops along.
+pub(in crate::setting) fn excluded_by(units: &[String]) -> io::Result<Vec<String>> {
+    let mut found: Vec<String> = Vec::new();
+    for unit in units {
+        for other in named_by(unit, "--property=Conflicts,ConflictedBy")? {
+            if !found.contains(&other) && read(&other).is_ok_and(|state| state == RUNNING) {
+                let along = stopped_with(&other)?;
+                found.extend(along.into_iter().chain([other]));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The units that a unit names in these properties.
+fn named_by(unit: &str, kinds: &str) -> io::Result<Vec<String>> {
+    let shown = systemctl(&["show", kinds, "--", unit])?;
+    let lines = shown.lines().filter_map(|line| line.split_once('='));
+    Ok(lines.flat_map(|(_, units)| units.split_whitespace()).map(str::to_owned).collect())
 }
 
 /// Units in this state that a unit names in these properties, and those that they name; each after the one that names it.
@@ -78,14 +102,9 @@ fn with(unit: &str, kinds: &str, wanted: &str) -> io::Result<Vec<String>> {
     let mut found = vec![unit.to_owned()];
     let mut next = 0;
     while let Some(unit) = found.get(next) {
-        let shown = systemctl(&["show", kinds, "--", unit])?;
-        let others = shown
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .flat_map(|(_, units)| units.split_whitespace());
-        for other in others {
-            if !found.iter().any(|known| known == other) && read(other).is_ok_and(|state| state == wanted) {
-                found.push(other.to_owned());
+        for other in named_by(unit, kinds)? {
+            if !found.contains(&other) && read(&other).is_ok_and(|state| state == wanted) {
+                found.push(other);
             }
         }
         next += 1;
