@@ -1057,6 +1057,8 @@ mod tests {
                 }
                 ("show", "--property=Id") => return Ok(format!("Id={name}\n")),
                 ("show", kinds) if kinds.contains("Requires") => return Ok((*needs).to_owned()),
+                // It excludes none.
+                ("show", _) => return Ok("Conflicts=\nConflictedBy=\n".to_owned()),
                 ("start", _) => running = NEEDS.iter().map(|(unit, _)| (*unit).to_owned()).collect(),
                 _ => running.retain(|unit| *unit != name),
             }

@@ -30,6 +30,7 @@ use tilemark_guests::{
 };
 use tilemark_host::{
     KernelLog,
+    cgroup::Group,
     telemetry::{self, Pss},
 };
 use tilemark_image::FileName;
