@@ -5,8 +5,8 @@ use std::fmt;
 /// What a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
-    /// One of these words.
-    OneOf(&'static [&'static str]),
+    /// One of these words, which have `|` between them.
+    OneOf(&'static str),
     /// A number within these.
     Number {
         /// The least.
@@ -25,12 +25,25 @@ pub enum Accepts {
 impl Accepts {
     /// A number with no other bound than that of the kernel.
     pub(super) const NUMBER: Self = Self::Number { least: 0, most: u64::MAX };
-    /// A switch.
-    pub(super) const SWITCH: Self = Self::OneOf(&["on", "off"]);
+
+    /// As the catalogue has it: `always|never`, `0-2`, or a word for the others.
+    pub(super) fn called(text: &'static str) -> Option<Self> {
+        Some(match text {
+            "number" => Self::NUMBER,
+            "processors" => Self::Processors,
+            "listed" => Self::Listed,
+            "text" => Self::Text,
+            words if words.contains('|') => Self::OneOf(words),
+            range => {
+                let (least, most) = range.split_once('-')?;
+                Self::Number { least: least.parse().ok()?, most: most.parse().ok()? }
+            }
+        })
+    }
 
     pub(super) fn takes(self, value: &str) -> bool {
         match self {
-            Self::OneOf(words) => words.contains(&value),
+            Self::OneOf(words) => words.split('|').any(|word| word == value),
             Self::Number { least, most } => {
                 value.parse().is_ok_and(|number| (least..=most).contains(&number))
             }
@@ -44,7 +57,7 @@ impl Accepts {
 impl fmt::Display for Accepts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OneOf(words) => out.write_str(&words.join(", ")),
+            Self::OneOf(words) => out.write_str(&words.replace('|', ", ")),
             Self::Number { least: 0, most: u64::MAX } => out.write_str("a whole number"),
             Self::Number { least, most: u64::MAX } => write!(out, "a whole number from {least}"),
             Self::Number { least, most } => write!(out, "a whole number from {least} to {most}"),

@@ -4,66 +4,10 @@ use tilemark_units::matches_glob;
 
 use super::{
     accepts::Accepts,
-    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;
 use crate::setting::{Form, NvmeCoalescing, Reach, Setting};
-
-const SOURCE: &str = "Documentation/ABI/stable/sysfs-block";
-const NVME: &str = "NVM Express Base Specification 2.0, section 5.27.1.6 (Interrupt Coalescing)";
-
-const fn known(key: &'static str, about: &'static str, accepts: Accepts) -> Known {
-    Known { key, about, source: SOURCE, danger: Danger::None, place: Place::Host, accepts, settings: queues }
-}
-
-pub(super) const KNOWN: &[Known] = &[
-    known("block.{device}.scheduler", "in which order requests go to the device", Accepts::Listed),
-    known("block.{device}.nr_requests", "requests that may wait for the device", Accepts::NUMBER),
-    known(
-        "block.{device}.queue_depth",
-        "requests that a SCSI or SATA disk is sent at the same time (Documentation/scsi/scsi_mid_low_api.rst)",
-        Accepts::NUMBER,
-    ),
-    known(
-        "block.{device}.read_ahead_kb",
-        "KiB that are read ahead of a file that is read in order",
-        Accepts::NUMBER,
-    ),
-    known(
-        "block.{device}.rq_affinity",
-        "where a request ends: 0 anywhere, 1 on a processor that shares a cache with the one that sent it, 2 on that one itself",
-        Accepts::Number { least: 0, most: 2 },
-    ),
-    known(
-        "block.{device}.nomerges",
-        "whether neighbouring requests are joined: 0 yes, 1 only where it is cheap, 2 never",
-        Accepts::Number { least: 0, most: 2 },
-    ),
-    known(
-        "block.{device}.wbt_lat_usec",
-        "the read latency in microseconds that background writes are held back for; 0 for none",
-        Accepts::NUMBER,
-    ),
-    Known {
-        source: NVME,
-        settings: |request| coalescing(request, NvmeCoalescing::Requests),
-        ..known(
-            "block.{device}.coalesce_requests",
-            "how many completed requests share one interrupt of an NVMe controller; it has no effect while coalesce_usecs is 0",
-            Accepts::Number { least: 1, most: 256 },
-        )
-    },
-    Known {
-        source: NVME,
-        settings: |request| coalescing(request, NvmeCoalescing::Usecs),
-        ..known(
-            "block.{device}.coalesce_usecs",
-            "how long an interrupt of an NVMe controller waits for more completed requests, in microseconds: a multiple of 100; 0 for not at all",
-            Accepts::Number { least: 0, most: 25_500 },
-        )
-    },
-];
 
 /// The one that is the disk's and not its queue's.
 pub(crate) const DEPTH: &str = "queue_depth";
@@ -79,17 +23,13 @@ pub(crate) fn file(device: &str, parameter: &str) -> String {
     format!("/sys/block/{device}/{folder}/{parameter}")
 }
 
-fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    let parameter = request.key.rsplit('.').next().unwrap_or_default();
-    let devices = match request.parts[0] {
-        pattern if pattern.contains('*') => {
-            let mut devices = with_hardware(request, pattern);
-            // Disks of other kinds have none.
-            devices.retain(|device| parameter != DEPTH || request.root.path(&file(device, DEPTH)).exists());
-            devices
-        }
-        one => vec![existing(request, one)?],
-    };
+pub(super) fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let parameter = request.name();
+    let mut devices = devices(request)?;
+    if request.parts[0].contains('*') && parameter == DEPTH {
+        // Disks of other kinds have none.
+        devices.retain(|device| request.root.path(&file(device, DEPTH)).exists());
+    }
     if devices.is_empty() {
         let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
         return Err(request.absent(why, LEAVE_OUT));
@@ -103,7 +43,7 @@ fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
 }
 
 /// Of the controllers of NVMe disks: each disk names its own.
-fn coalescing(request: &Request<'_>, value: NvmeCoalescing) -> Result<Vec<Setting>, HostError> {
+pub(super) fn coalescing(request: &Request<'_>, value: NvmeCoalescing) -> Result<Vec<Setting>, HostError> {
     if !request.root.is_real() {
         return Err(request.absent("only a real host has NVMe controllers", LEAVE_OUT));
     }
@@ -112,10 +52,7 @@ fn coalescing(request: &Request<'_>, value: NvmeCoalescing) -> Result<Vec<Settin
         return Err(request.bad("a multiple of 100 from 0 to 25500"));
     }
     let device = request.parts[0];
-    let mut disks = match device {
-        pattern if pattern.contains('*') => with_hardware(request, pattern),
-        one => vec![existing(request, one)?],
-    };
+    let mut disks = devices(request)?;
     // One that the kernel hides is a path to another one, and no program can open it.
     let is_hidden = |disk: &str| {
         request.root.text(&format!("/sys/block/{disk}/hidden")).is_some_and(|text| text.trim() == "1")
@@ -160,20 +97,18 @@ fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting
     }
 }
 
-/// A device that this host has.
-fn existing(request: &Request<'_>, device: &str) -> Result<String, HostError> {
-    if request.root.path(&format!("/sys/block/{device}")).exists() {
-        return Ok(device.to_owned());
+/// The device that a key names, where this host has it, or all that match its pattern and are not made of files, memory or other devices.
+fn devices(request: &Request<'_>) -> Result<Vec<String>, HostError> {
+    let name = request.parts[0];
+    let exists = |path: String| request.root.path(&path).exists();
+    let mut all = request.root.names("/sys/block");
+    if name.contains('*') {
+        all.retain(|device| matches_glob(name, device) && exists(format!("/sys/block/{device}/device")));
+        return Ok(all);
     }
-    let known = request.root.names("/sys/block").join(", ");
-    Err(request.absent(format!("no block device is called {device}; there are {known}"), LEAVE_OUT))
-}
-
-/// Devices that are not made of files, memory or other devices.
-fn with_hardware(request: &Request<'_>, pattern: &str) -> Vec<String> {
-    let mut devices = request.root.names("/sys/block");
-    devices.retain(|device| {
-        matches_glob(pattern, device) && request.root.path(&format!("/sys/block/{device}/device")).exists()
-    });
-    devices
+    if exists(format!("/sys/block/{name}")) {
+        return Ok(vec![name.to_owned()]);
+    }
+    let known = all.join(", ");
+    Err(request.absent(format!("no block device is called {name}; there are {known}"), LEAVE_OUT))
 }

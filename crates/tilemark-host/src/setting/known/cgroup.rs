@@ -1,10 +1,6 @@
 //! Control groups: how fast processes move between them, and processors that one group has for itself.
 
-use super::{
-    accepts::Accepts,
-    entry::{Danger, Known, Place},
-    request::{LEAVE_OUT, Request},
-};
+use super::request::{LEAVE_OUT, Request};
 use crate::cgroup::Group;
 use crate::error::HostError;
 use crate::setting::{Reach, Setting, list_of, memory_controller, reach};
@@ -12,32 +8,13 @@ use crate::setting::{Reach, Setting, list_of, memory_controller, reach};
 /// The group that isolated processors belong to.
 const ISOLATED_GROUP: &str = "tilemark-isolated";
 
-pub(super) const KNOWN: &[Known] = &[
-    Known {
-        key: "cgroup.favordynmods",
-        about: "whether moving processes between control groups is fast, and starting and ending them a little slower",
-        source: "Documentation/admin-guide/cgroup-v2.rst (favordynmods)",
-        danger: Danger::None,
-        place: Place::Host,
-        accepts: Accepts::SWITCH,
-        settings: |request| {
-            let reach = Reach::MountOption { mount: tree(request)?, option: "favordynmods".to_owned() };
-            Ok(vec![Setting::by(request.key, reach, request.value)])
-        },
-    },
-    Known {
-        key: "cpuset.isolated",
-        about: "processors that the scheduler keeps free of all processes, but for those that are bound to them in the group \
-                tilemark-isolated",
-        source: "Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
-        danger: Danger::Stability,
-        place: Place::Host,
-        accepts: Accepts::Processors,
-        settings: isolated,
-    },
-];
+/// Whether moving processes between control groups is fast.
+pub(super) fn fast_moves(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let reach = Reach::MountOption { mount: tree(request)?, option: "favordynmods".to_owned() };
+    Ok(vec![Setting::by(request.key, reach, request.value)])
+}
 
-fn isolated(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn isolated(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let processors = request.processors()?;
     if processors.len() == request.root.processors().len() {
         return Err(request.bad("some of the processors: the others are for everything else"));

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    accepts::Accepts,
-    entry::{Danger, Known, Place},
-    request::{LEAVE_OUT, Request},
-};
+use super::request::{LEAVE_OUT, Request};
 use crate::error::HostError;
 use crate::read::list::parse_list;
 use crate::setting::{Form, Setting, wake_limit};
@@ -15,60 +11,13 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 const FREQUENCY: &str = "/sys/devices/system/cpu/cpufreq";
 const PREFERENCE: &str = "energy_performance_preference";
 
-const fn known(
-    key: &'static str,
-    about: &'static str,
-    source: &'static str,
-    accepts: Accepts,
-    settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
-) -> Known {
-    Known { key, about, source, danger: Danger::None, place: Place::Host, accepts, settings }
+pub(super) fn energy_preference(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    policies(request, PREFERENCE, "energy_performance_available_preferences")
 }
-
-pub(super) const KNOWN: &[Known] = &[
-    known(
-        "cpu.governor",
-        "how the frequency of all processors is chosen, such as performance or powersave",
-        "Documentation/admin-guide/pm/cpufreq.rst",
-        Accepts::Listed,
-        governor,
-    ),
-    known(
-        "cpu.energy_preference",
-        "whether processors prefer speed or energy where the hardware chooses the frequency",
-        "Documentation/admin-guide/pm/intel_pstate.rst",
-        Accepts::Listed,
-        |request| policies(request, PREFERENCE, "energy_performance_available_preferences"),
-    ),
-    known(
-        "cpu.idle_latency_us",
-        "the longest time in microseconds that any processor may take to wake, which keeps it from deep sleep; 0 lets it not sleep at all",
-        "Documentation/ABI/testing/sysfs-devices-power (pm_qos_resume_latency_us)",
-        Accepts::Number { least: 0, most: i32::MAX as u64 },
-        idle_latency,
-    ),
-    known(
-        "cpu.turbo",
-        "whether processors run faster than their nominal frequency while they are cool enough",
-        "Documentation/admin-guide/pm/intel_pstate.rst (no_turbo), cpufreq.rst (boost)",
-        Accepts::SWITCH,
-        turbo,
-    ),
-    Known {
-        danger: Danger::Stability,
-        ..known(
-            "smt",
-            "whether a core has several threads; switching it off takes processors from programs that are bound to them",
-            "Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)",
-            Accepts::SWITCH,
-            threads,
-        )
-    },
-];
 
 /// The governor of each group, with what is lost when it is left: its knobs, which the kernel frees with the last group that it has, the
 /// speed that `userspace` was given, and the energy preference, which on AMD stays `performance` after the governor `performance`.
-fn governor(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn governor(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let (mut of_all, mut settings) = (BTreeMap::new(), Vec::new());
     for governor in policies(request, "scaling_governor", "scaling_available_governors")? {
         let policy = governor.name.rsplit(' ').next().unwrap_or_default();
@@ -123,7 +72,7 @@ fn groups(request: &Request<'_>) -> Vec<String> {
     groups
 }
 
-fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     // In this file 0 says that any time is borne.
     let limit = if request.value == "0" { wake_limit::AWAKE } else { request.value };
     let folder = request.root.path(PROCESSORS);
@@ -139,7 +88,7 @@ fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     Ok(settings)
 }
 
-fn turbo(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn turbo(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let [no_turbo, boost] = [format!("{PROCESSORS}/intel_pstate/no_turbo"), format!("{FREQUENCY}/boost")];
     if request.root.path(&no_turbo).exists() {
         return request.file_with(&no_turbo, Form::Whole, if request.is_on() { "0" } else { "1" });
@@ -153,7 +102,7 @@ fn turbo(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     Ok(settings)
 }
 
-fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = format!("{PROCESSORS}/smt/control");
     let now = request.root.text(&path).unwrap_or_default();
     if matches!(now.as_str(), "notsupported" | "notimplemented" | "forceoff") {

@@ -1,14 +1,12 @@
 //! An entry of the catalogue: what is known of one setting.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::accepts::Accepts;
-use super::request::Request;
-use crate::error::HostError;
-use crate::setting::Setting;
+use super::request::Make;
 
 /// One setting of the catalogue, or many that differ by a name in their key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// Its key; `{device}` and the like is any name: `block.{device}.scheduler`.
     pub key: &'static str,
@@ -23,11 +21,11 @@ pub struct Known {
     /// What it accepts.
     pub accepts: Accepts,
     /// Makes the settings of this host for a value that it accepts.
-    pub(super) settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
+    pub(super) settings: Make,
 }
 
 /// What can go wrong where a setting is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Danger {
     /// Nothing but speed.
@@ -41,6 +39,12 @@ pub enum Danger {
 }
 
 impl Danger {
+    /// The one of this name.
+    pub(super) fn called(name: &str) -> Option<Self> {
+        let all = [Self::None, Self::Stability, Self::Security, Self::DataLoss];
+        all.into_iter().find(|danger| danger.name() == name)
+    }
+
     /// Whether it is applied only where it is named by itself.
     pub fn needs_consent(self) -> bool {
         self >= Self::Security
@@ -58,7 +62,7 @@ impl Danger {
 }
 
 /// Where a setting is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// In the whole host.
@@ -70,6 +74,11 @@ pub enum Place {
 }
 
 impl Place {
+    /// The one of this name.
+    pub(super) fn called(name: &str) -> Option<Self> {
+        [Self::Host, Self::RunNetwork, Self::Process].into_iter().find(|place| place.name() == name)
+    }
+
     /// As in documents and JSON.
     pub fn name(self) -> &'static str {
         match self {

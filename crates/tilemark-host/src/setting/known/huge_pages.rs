@@ -4,57 +4,22 @@
 
 use super::{
     accepts::Accepts,
-    entry::{Danger, Known, Place},
     request::{LEAVE_OUT, Request},
 };
 use crate::error::HostError;
 use crate::setting::{Form, Setting};
 
-const SOURCE: &str = "Documentation/admin-guide/mm/hugetlbpage.rst";
-
-const fn known(
-    key: &'static str,
-    about: &'static str,
-    settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
-) -> Known {
-    Known {
-        key,
-        about,
-        source: SOURCE,
-        danger: Danger::Stability,
-        place: Place::Host,
-        accepts: Accepts::NUMBER,
-        settings,
+pub(super) fn pages(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let size: &str = match request.key.split('.').nth(1) {
+        Some("2MiB") => "2048kB",
+        Some("1GiB") => "1048576kB",
+        _ => &default_size(request)?,
+    };
+    match request.parts.first() {
+        Some(node) => on_node(request, node, size),
+        None => spread(request, size),
     }
 }
-
-pub(super) const KNOWN: &[Known] = &[
-    known(
-        "hugepages.2MiB.node{node}",
-        "pages of 2 MiB that a node keeps for programs that ask for them; nothing else can use this memory",
-        |request| on_node(request, "2048kB"),
-    ),
-    known(
-        "hugepages.1GiB.node{node}",
-        "pages of 1 GiB that a node keeps for programs that ask for them; after the boot they are rarely free",
-        |request| on_node(request, "1048576kB"),
-    ),
-    known(
-        "hugepages.2MiB",
-        "pages of 2 MiB that the host keeps for programs that ask for them, spread evenly over its nodes",
-        |request| spread(request, "2048kB"),
-    ),
-    known(
-        "hugepages.1GiB",
-        "pages of 1 GiB that the host keeps for programs that ask for them, spread evenly over its nodes",
-        |request| spread(request, "1048576kB"),
-    ),
-    known(
-        "vm.nr_hugepages",
-        "huge pages of the default size that the host keeps for programs that ask for them, spread evenly over its nodes",
-        |request| spread(request, &default_size(request)?),
-    ),
-];
 
 /// As the folders of huge pages are named: `2048kB`.
 fn default_size(request: &Request<'_>) -> Result<String, HostError> {
@@ -64,8 +29,7 @@ fn default_size(request: &Request<'_>) -> Result<String, HostError> {
     size.ok_or_else(|| request.absent("its kernel has no huge pages", LEAVE_OUT))
 }
 
-fn on_node(request: &Request<'_>, size: &str) -> Result<Vec<Setting>, HostError> {
-    let node = request.parts[0];
+fn on_node(request: &Request<'_>, node: &str, size: &str) -> Result<Vec<Setting>, HostError> {
     let nodes = request.root.nodes();
     if !nodes.iter().any(|found| found.to_string() == node) {
         let nodes = crate::setting::list_of(&nodes);

@@ -2,37 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    accepts::Accepts,
-    entry::{Danger, Known, Place},
-    request::{LEAVE_OUT, Request},
-};
+use super::request::{LEAVE_OUT, Request};
 use crate::error::HostError;
 use crate::setting::{Form, Setting, list_of};
 
-pub(super) const KNOWN: &[Known] = &[
-    Known {
-        key: "irq.{device}.affinity",
-        about: "the processors that take the interrupts of a network or block device. Vectors that the kernel spreads itself cannot be \
-                moved, and are reported. A run reads back where the kernel delivers the others",
-        source: "Documentation/core-api/irq/irq-affinity.rst",
-        danger: Danger::None,
-        place: Place::Host,
-        accepts: Accepts::Processors,
-        settings: of_device,
-    },
-    Known {
-        key: "irq.default",
-        about: "the processors that take interrupts of devices that are added from now on",
-        source: "Documentation/core-api/irq/irq-affinity.rst (default_smp_affinity)",
-        danger: Danger::None,
-        place: Place::Host,
-        accepts: Accepts::Processors,
-        settings: |request| request.file_with("/proc/irq/default_smp_affinity", Form::Mask, &request.mask()?),
-    },
-];
-
-fn of_device(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn of_device(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let processors = list_of(&request.processors()?);
     let vectors = vectors(request)?;
     let one = |vector: &u32| {

@@ -1,13 +1,13 @@
 //! The catalogue of settings that a user may name: keys, what they do, their dangers, what they accept.
 //!
-//! One file for each family of settings. A family is a list of [`Known`]s; it is registered by its line in `FAMILIES`.
+//! `catalogue.txt` has a line for each key, and one file for each family of settings makes them.
 
 mod accepts;
 pub(crate) mod block;
+mod catalogue;
 mod cgroup;
 mod cpu;
 mod entry;
-mod guard;
 mod huge_pages;
 mod interrupt;
 mod ksm;
@@ -17,12 +17,12 @@ mod module;
 mod nearest;
 mod nic;
 mod request;
+mod reversible;
 mod root;
 mod scheduler;
 mod service;
 mod sysctl;
 mod transparent;
-mod workqueue;
 
 use std::borrow::Cow;
 
@@ -35,29 +35,9 @@ pub use entry::{Danger, Known, Place};
 pub use root::Root;
 pub(crate) use service::unit_of;
 
-/// All families. Where several patterns match a key, the first one counts: what is special comes before what is general.
-const FAMILIES: [&[Known]; 16] = [
-    guard::KNOWN,
-    transparent::KNOWN,
-    huge_pages::KNOWN,
-    ksm::KNOWN,
-    block::KNOWN,
-    cpu::KNOWN,
-    interrupt::KNOWN,
-    nic::KNOWN,
-    workqueue::KNOWN,
-    cgroup::KNOWN,
-    module::KNOWN,
-    limit::KNOWN,
-    libvirt::KNOWN,
-    service::KNOWN,
-    scheduler::KNOWN,
-    sysctl::KNOWN,
-];
-
 /// All settings of the catalogue.
 pub fn all() -> impl Iterator<Item = &'static Known> {
-    FAMILIES.into_iter().flatten()
+    catalogue::KNOWN.iter()
 }
 
 /// The entry of the catalogue that a key belongs to.

@@ -16,6 +16,9 @@ pub(super) struct Request<'a> {
     pub(super) accepts: Accepts,
 }
 
+/// Makes the settings of this host for a key and a value.
+pub(super) type Make = fn(&Request<'_>) -> Result<Vec<Setting>, HostError>;
+
 /// What to do where the kernel or the machine lacks something.
 pub(super) const LEAVE_OUT: &str = "leave it out";
 
@@ -23,6 +26,17 @@ impl Request<'_> {
     /// Whether the value is the word `on`.
     pub(super) fn is_on(&self) -> bool {
         self.value == "on"
+    }
+
+    /// The last part of the key.
+    pub(super) fn name(&self) -> &str {
+        self.key.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// What a table has for the last part of the key.
+    pub(super) fn looked_up<T: Copy>(&self, table: &[(&str, T)]) -> Result<T, HostError> {
+        let found = table.iter().find(|(name, _)| *name == self.name()).map(|(_, value)| *value);
+        found.ok_or_else(|| HostError::UnknownSetting { key: self.key.to_owned(), nearest: Vec::new() })
     }
 
     /// One file of the host that has exactly the value that was asked for.
@@ -83,6 +97,11 @@ impl Request<'_> {
             value: self.value.to_owned(),
             accepts: accepts.to_string(),
         }
+    }
+
+    /// One file of the host that has the value as a mask.
+    pub(super) fn mask_file(&self, path: &str) -> Result<Vec<Setting>, HostError> {
+        self.file_with(path, Form::Mask, &self.mask()?)
     }
 
     /// What is no file, where this host lets it be read.

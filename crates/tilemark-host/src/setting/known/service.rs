@@ -2,53 +2,11 @@
 
 use std::io;
 
-use super::{
-    accepts::Accepts,
-    entry::{Danger, Known, Place},
-    request::{LEAVE_OUT, Request},
-};
+use super::request::{LEAVE_OUT, Request};
 use crate::error::HostError;
 use crate::setting::{Reach, Setting, reach::service};
 
 const SERVICE: &str = ".service";
-const STATES: Accepts = Accepts::OneOf(&["running", "stopped"]);
-
-const fn known(
-    key: &'static str,
-    about: &'static str,
-    danger: Danger,
-    settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
-) -> Known {
-    Known { key, about, source: "systemctl(1)", danger, place: Place::Host, accepts: STATES, settings }
-}
-
-/// Without them others can get in, or nobody sees that they did.
-const fn guard(key: &'static str) -> Known {
-    known(key, "whether a service runs that protects the host", Danger::Security, named)
-}
-
-pub(super) const KNOWN: &[Known] = &[
-    known(
-        "irqbalance",
-        "whether irqbalance runs, which moves interrupts between processors by their load",
-        Danger::None,
-        |request| unit(request, "irqbalance"),
-    ),
-    guard("service.apparmor"),
-    guard("service.auditd"),
-    guard("service.fail2ban"),
-    guard("service.firewalld"),
-    guard("service.iptables"),
-    guard("service.ip6tables"),
-    guard("service.nftables"),
-    guard("service.ufw"),
-    known(
-        "service.{service}",
-        "whether a service runs; others that need it stop with it",
-        Danger::Stability,
-        named,
-    ),
-];
 
 /// `service.cups` for `service.cups.service`.
 pub(super) fn one_form(key: &str) -> Option<&str> {
@@ -61,11 +19,9 @@ pub(crate) fn unit_of(name: &str) -> String {
     if name.contains('.') { name.to_owned() } else { format!("{name}{SERVICE}") }
 }
 
-fn named(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    unit(request, request.key.split_once('.').map_or(request.key, |(_, name)| name))
-}
-
-fn unit(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError> {
+/// The service that a key names, `service.cups`, or is called by, `irqbalance`.
+pub(super) fn service(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let name = request.key.split_once('.').map_or(request.key, |(_, name)| name);
     if !request.root.is_real() {
         return Err(request.absent("only a real host has services", LEAVE_OUT));
     }

@@ -1,8 +1,6 @@
-//! Every sysctl, under its own name; those with a danger or a peculiarity have a line of their own.
+//! Sysctls, under their own names.
 
 use super::{
-    accepts::Accepts,
-    entry::{Danger, Known, Place},
     nearest,
     request::{LEAVE_OUT, Request},
 };
@@ -10,204 +8,6 @@ use crate::error::HostError;
 use crate::setting::{Form, Setting};
 
 const FOLDER: &str = "/proc/sys";
-const VM: &str = "Documentation/admin-guide/sysctl/vm.rst";
-const KERNEL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
-const FS: &str = "Documentation/admin-guide/sysctl/fs.rst";
-const NET: &str = "Documentation/admin-guide/sysctl/net.rst";
-const IP: &str = "Documentation/networking/ip-sysctl.rst";
-const CONNTRACK: &str = "Documentation/networking/nf_conntrack-sysctl.rst";
-
-const fn one(
-    key: &'static str,
-    about: &'static str,
-    source: &'static str,
-    danger: Danger,
-    place: Place,
-) -> Known {
-    Known { key, about, source, danger, place, accepts: Accepts::Text, settings: sysctl }
-}
-
-/// Of the host, and nothing but speed.
-const fn plain(key: &'static str, about: &'static str, source: &'static str) -> Known {
-    one(key, about, source, Danger::None, Place::Host)
-}
-
-const fn risky(key: &'static str, about: &'static str, source: &'static str) -> Known {
-    one(key, about, source, Danger::Stability, Place::Host)
-}
-
-const fn guard(key: &'static str, about: &'static str, source: &'static str) -> Known {
-    one(key, about, source, Danger::Security, Place::Host)
-}
-
-const fn network(key: &'static str, about: &'static str, source: &'static str) -> Known {
-    one(key, about, source, Danger::None, Place::RunNetwork)
-}
-
-const fn network_guard(key: &'static str, about: &'static str) -> Known {
-    one(key, about, IP, Danger::Security, Place::RunNetwork)
-}
-
-/// The share of memory and the bytes of it that programs may fill with unwritten data: setting one sets the other to 0.
-const fn dirty(key: &'static str, about: &'static str) -> Known {
-    Known { settings: with_its_pair, ..plain(key, about, VM) }
-}
-
-/// The same of the memory that they may ask for.
-const fn overcommit(key: &'static str, about: &'static str) -> Known {
-    Known { settings: with_its_pair, ..risky(key, about, VM) }
-}
-
-const BRIDGE_ABOUT: &str = "whether frames that cross a bridge pass the rules of netfilter; where the host's firewall is to keep guests \
-                            apart, switching it off opens it";
-
-pub(super) const KNOWN: &[Known] = &[
-    plain(
-        "vm.swappiness",
-        "how readily memory of programs is swapped out instead of dropping files from the cache",
-        VM,
-    ),
-    plain("vm.zone_reclaim_mode", "whether a node frees its own memory before it takes another node's", VM),
-    dirty(
-        "vm.dirty_ratio",
-        "percentage of memory with unwritten data at which a program that writes has to wait",
-    ),
-    dirty("vm.dirty_background_ratio", "percentage of memory with unwritten data at which writing begins"),
-    dirty("vm.dirty_bytes", "bytes of unwritten data at which a program that writes has to wait"),
-    dirty("vm.dirty_background_bytes", "bytes of unwritten data at which writing begins"),
-    risky("vm.overcommit_memory", "whether programs may ask for more memory than there is", VM),
-    overcommit("vm.overcommit_ratio", "percentage of memory that programs may ask for"),
-    overcommit("vm.overcommit_kbytes", "KiB of memory that programs may ask for"),
-    risky("vm.min_free_kbytes", "KiB that are kept free", VM),
-    guard("vm.mmap_min_addr", "the lowest address that a program may map", VM),
-    risky("vm.{name}", "a value of memory management", VM),
-    plain(
-        "kernel.numa_balancing",
-        "whether memory follows the processors that use it, at the cost of page faults",
-        KERNEL,
-    ),
-    guard("kernel.randomize_va_space", "whether addresses of programs are random", KERNEL),
-    guard("kernel.kptr_restrict", "whether the kernel shows its addresses", KERNEL),
-    guard("kernel.dmesg_restrict", "whether every user may read the kernel's log", KERNEL),
-    guard("kernel.perf_event_paranoid", "what ordinary users may measure with perf", KERNEL),
-    guard(
-        "kernel.core_pattern",
-        "the file, or the program run as root, that gets the memory of a program that crashed",
-        KERNEL,
-    ),
-    guard("kernel.modprobe", "the program that loads modules, as root", KERNEL),
-    guard("kernel.sysrq", "which commands the keyboard gives to the kernel", KERNEL),
-    risky("kernel.{name}", "a value of the kernel", KERNEL),
-    guard("fs.protected_hardlinks", "whether users may link to files of others", FS),
-    guard("fs.protected_symlinks", "whether links in folders of everybody are followed", FS),
-    guard("fs.protected_fifos", "whether pipes in folders of everybody are opened", FS),
-    guard("fs.protected_regular", "whether files in folders of everybody are opened", FS),
-    guard("fs.suid_dumpable", "whether programs of root leave their memory in a file when they crash", FS),
-    plain("fs.{name}", "a value of file systems", FS),
-    Known {
-        key: "net.bridge.{name}",
-        about: BRIDGE_ABOUT,
-        source: "Documentation/networking/bridge.rst",
-        danger: Danger::Security,
-        place: Place::RunNetwork,
-        accepts: Accepts::Text,
-        settings: bridge,
-    },
-    network_guard("net.ipv4.ip_forward", "whether the host passes packets on between networks"),
-    network_guard(
-        "net.ipv4.tcp_syncookies",
-        "whether a flood of connection requests is answered without memory",
-    ),
-    network_guard(
-        "net.ipv4.conf.{device}.rp_filter",
-        "whether packets with a sender from another network are dropped",
-    ),
-    network_guard("net.ipv4.conf.{device}.forwarding", "whether packets from a device are passed on"),
-    plain("net.ipv4.tcp_mem", "pages that all TCP sockets of the host may hold: little, pressure, most", IP),
-    plain("net.ipv4.udp_mem", "pages that all UDP sockets of the host may hold: little, pressure, most", IP),
-    plain("net.ipv4.tcp_max_orphans", "TCP connections of the host that no program holds any more", IP),
-    plain("net.ipv4.inet_peer_{name}", "how long the host remembers other hosts", IP),
-    plain("net.ipv4.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
-    plain("net.ipv6.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
-    plain(
-        "net.ipv4.neigh.default.{name}",
-        "how neighbours are looked for by devices that have no value yet",
-        IP,
-    ),
-    plain(
-        "net.ipv6.neigh.default.{name}",
-        "how neighbours are looked for by devices that have no value yet",
-        IP,
-    ),
-    plain("net.nf_conntrack_max", "connections that netfilter remembers, in all namespaces", CONNTRACK),
-    plain(
-        "net.netfilter.nf_conntrack_max",
-        "connections that netfilter remembers, in all namespaces",
-        CONNTRACK,
-    ),
-    plain(
-        "net.netfilter.nf_conntrack_buckets",
-        "buckets in which netfilter looks for a connection",
-        CONNTRACK,
-    ),
-    plain("net.netfilter.nf_conntrack_expect_max", "connections that netfilter expects", CONNTRACK),
-    plain(
-        "net.netfilter.nf_log_all_netns",
-        "whether packets of all namespaces may be in the kernel's log",
-        CONNTRACK,
-    ),
-    plain("net.ipv4.route.max_size", "routes that the host remembers; it does nothing since 3.6", IP),
-    plain("net.ipv4.route.gc_{name}", "when the host forgets routes", IP),
-    plain("net.ipv4.route.error_{name}", "how often the host reports that there is no route", IP),
-    plain("net.ipv4.route.redirect_{name}", "how often the host names a better route", IP),
-    plain("net.ipv4.tcp_low_latency", "it does nothing since 4.14", IP),
-    plain("net.ipv4.tcp_allowed_congestion_control", "congestion controls that every user may choose", IP),
-    plain(
-        "net.ipv4.fib_sync_mem",
-        "bytes of changed routes after which the kernel waits for their readers",
-        IP,
-    ),
-    plain("net.ipv4.ipfrag_secret_interval", "it does nothing since 3.17", IP),
-    plain("net.ipv6.ip6frag_secret_interval", "it does nothing since 3.17", IP),
-    plain("net.ipv6.mld_{name}", "how multicast groups are joined, in all namespaces", IP),
-    plain("net.ipv4.cipso_{name}", "how security labels of packets are remembered and read", IP),
-    plain("net.ipv6.calipso_{name}", "how security labels of packets are remembered", IP),
-    network(
-        "net.ipv4.tcp_congestion_control",
-        "how TCP reacts to congestion; the kernel loads the module of one that it lacks, and keeps it",
-        IP,
-    ),
-    network("net.core.somaxconn", "connections that may wait to be accepted", NET),
-    network(
-        "net.core.optmem_max",
-        "bytes that a socket may have beside its data; before 6.8 one value is that of all namespaces, and a run has none of its own",
-        NET,
-    ),
-    network("net.core.rps_default_mask", "processors that handle packets of devices that come", NET),
-    network("net.core.txrehash", "whether a connection that stalls tries another way", NET),
-    network("net.core.tstamp_allow_data", "whether every user may have packets with their timestamps", NET),
-    network("net.core.xfrm_{name}", "a value of IPsec", "Documentation/networking/xfrm_sysctl.rst"),
-    plain("net.core.{name}", "a value of the network that all namespaces share", NET),
-    network("net.{name}", "a value of one network namespace", IP),
-    risky("dev.{name}", "a value of a device", "Documentation/admin-guide/sysctl"),
-    risky("debug.{name}", "a value for debugging", "Documentation/admin-guide/sysctl"),
-    risky(
-        "user.{name}",
-        "how many namespaces and the like a user may have",
-        "Documentation/admin-guide/sysctl/user.rst",
-    ),
-    risky(
-        "abi.{name}",
-        "how the kernel treats programs of another bitness or version",
-        "Documentation/admin-guide/sysctl/abi.rst",
-    ),
-    guard(
-        "crypto.{name}",
-        "a value of the kernel's cryptography",
-        "Documentation/admin-guide/sysctl/crypto.rst",
-    ),
-    risky("sunrpc.{name}", "a value of NFS", "Documentation/admin-guide/sysctl/sunrpc.rst"),
-];
 
 /// Names that kernels had once, and what became of them.
 const GONE: &[(&str, &str)] = &[
@@ -298,7 +98,7 @@ fn is_below_its_folder(path: &str) -> bool {
 
 /// Both of the pair are held, so that restoring works whichever of the two was in force: the kernel does not take a 0 in bytes, and has it
 /// when the ratio is written.
-fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let mut settings = sysctl(request)?;
     let pair = settings[0].pair().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let other = format!("vm.{}", pair.unwrap_or_default());
@@ -309,7 +109,7 @@ fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     Ok(settings)
 }
 
-fn bridge(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+pub(super) fn bridge(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let path = path_of(request.key);
     if !is_below_its_folder(&path) {
         return Err(absent(request, &path));

@@ -96,6 +96,21 @@ fn every_key_is_there_once_and_has_its_source() {
 }
 
 #[test]
+fn every_key_is_known_to_its_maker() {
+    let fake = Fake::with(&[]);
+    for known in all() {
+        let value = match known.accepts {
+            Accepts::OneOf(words) => words.split('|').next().unwrap().to_owned(),
+            Accepts::Number { least, .. } => least.to_string(),
+            _ => "0".to_owned(),
+        };
+        let key = known.key.replace(['{', '}'], "");
+        let made = fake.resolve(&key, &value);
+        assert!(!matches!(made, Err(HostError::UnknownSetting { .. })), "{key}: {made:?}");
+    }
+}
+
+#[test]
 fn a_key_is_matched_with_its_names() {
     assert_eq!(matched("block.{device}.scheduler", "block.*.scheduler"), Some(vec!["*"]));
     assert_eq!(matched("nic.{device}.tso", "nic.eth0.100.tso"), Some(vec!["eth0.100"]));
