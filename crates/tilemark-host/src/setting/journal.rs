@@ -571,7 +571,8 @@ mod tests {
     use super::super::{Form, NicValue, Reach, memory_controller, wake_limit};
     use super::*;
     use crate::cgroup::Group;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::collections::{BTreeMap, BTreeSet};
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
     use std::rc::Rc;
@@ -961,42 +962,57 @@ mod tests {
         }
     }
 
+    /// Plays a systemd in which these units run: `shows` has what a unit names in some properties, `None` for one that does not exist, and
+    /// `does` starts or stops one. What was done is noted.
+    fn play_systemd(
+        running: &[&str],
+        shows: impl Fn(&str, &str) -> Option<String> + 'static,
+        does: impl Fn(&mut BTreeSet<String>, &str, &str) -> io::Result<()> + 'static,
+    ) -> Rc<RefCell<Vec<String>>> {
+        let done = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&done);
+        let mut running: BTreeSet<String> = running.iter().map(ToString::to_string).collect();
+        let play = move |arguments: &[&str]| {
+            let unit = *arguments.last().unwrap();
+            let Some(shown) = shows(unit, arguments[1]) else {
+                return Ok("LoadState=not-found\nActiveState=inactive\n".to_owned());
+            };
+            match (arguments[0], arguments[1]) {
+                ("show", "--property=LoadState,ActiveState") => {
+                    let state = if running.contains(unit) { "active" } else { "inactive" };
+                    Ok(format!("LoadState=loaded\nActiveState={state}\n"))
+                }
+                ("show", "--property=Id") => Ok(format!("Id={unit}\n")),
+                ("show", _) => Ok(shown),
+                (verb, _) => {
+                    does(&mut running, verb, unit)?;
+                    log.borrow_mut().push(format!("{verb} {unit}"));
+                    Ok(String::new())
+                }
+            }
+        };
+        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(play)));
+        done
+    }
+
     /// A systemd whose services are in a map: each is running or not, and stops with some others. Stopping tuned sets a file back.
     fn fake_systemd(
         units: &[(&'static str, &'static str, bool)],
         rolled_back: PathBuf,
     ) -> Rc<RefCell<Vec<String>>> {
-        let done = Rc::new(RefCell::new(Vec::new()));
-        let mut units: Vec<(String, String, bool)> =
-            units.iter().map(|(name, with, runs)| ((*name).to_owned(), (*with).to_owned(), *runs)).collect();
-        let log = Rc::clone(&done);
-        let fake = move |arguments: &[&str]| {
-            let name = arguments.last().unwrap().to_string();
-            let Some(unit) = units.iter_mut().find(|unit| unit.0 == name) else {
-                return Ok("LoadState=not-found\nActiveState=inactive\n".to_owned());
-            };
-            match (arguments[0], arguments[1]) {
-                ("show", "--property=LoadState,ActiveState") => {
-                    let state = if unit.2 { "active" } else { "inactive" };
-                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
-                }
-                ("show", "--property=Id") => return Ok(format!("Id={name}\n")),
-                ("show", _) => return Ok(format!("RequiredBy=\nConsistsOf={}\n", unit.1)),
-                ("start", _) => unit.2 = true,
-                _ => {
-                    unit.2 = false;
-                    let with = unit.1.clone();
-                    units.iter_mut().filter(|unit| with.contains(&unit.0)).for_each(|unit| unit.2 = false);
-                    if name == "tuned.service" {
-                        fs::write(&rolled_back, "20\n").unwrap();
-                    }
-                }
+        let running: Vec<&str> = units.iter().filter(|unit| unit.2).map(|unit| unit.0).collect();
+        let with: BTreeMap<&str, &str> = units.iter().map(|(name, with, _)| (*name, *with)).collect();
+        let shown = with.clone();
+        let shows =
+            move |unit: &str, _: &str| Some(format!("RequiredBy=\nConsistsOf={}\n", shown.get(unit)?));
+        play_systemd(&running, shows, move |running, verb, unit| {
+            if verb == "start" {
+                running.insert(unit.to_owned());
+                return Ok(());
             }
-            log.borrow_mut().push(format!("{} {name}", arguments[0]));
-            Ok(String::new())
-        };
-        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
-        done
+            running.retain(|other| other != unit && !with[unit].contains(other.as_str()));
+            if unit == "tuned.service" { fs::write(&rolled_back, "20\n") } else { Ok(()) }
+        })
     }
 
     #[test]
@@ -1042,31 +1058,18 @@ mod tests {
             ("third.service", "BindsTo=first.service\n"),
             ("fourth.service", "Wants=fifth.service\n"),
         ];
-        let done = Rc::new(RefCell::new(Vec::new()));
-        let log = Rc::clone(&done);
-        let mut running = vec!["fourth.service".to_owned()];
-        let fake = move |arguments: &[&str]| {
-            let name = arguments.last().unwrap().to_string();
-            let Some((_, needs)) = NEEDS.iter().find(|(unit, _)| **unit == name) else {
-                return Ok("LoadState=not-found\nActiveState=inactive\n".to_owned());
-            };
-            match (arguments[0], arguments[1]) {
-                ("show", "--property=LoadState,ActiveState") => {
-                    let state = if running.contains(&name) { "active" } else { "inactive" };
-                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
-                }
-                ("show", "--property=Id") => return Ok(format!("Id={name}\n")),
-                ("show", kinds) if kinds.contains("Requires") => return Ok((*needs).to_owned()),
-                // It excludes none.
-                ("show", _) => return Ok("Conflicts=\nConflictedBy=\n".to_owned()),
-                ("start", _) => running = NEEDS.iter().map(|(unit, _)| (*unit).to_owned()).collect(),
-                _ => running.retain(|unit| *unit != name),
-            }
-            log.borrow_mut().push(format!("{} {name}", arguments[0]));
-            Ok(String::new())
+        let shows = |unit: &str, kinds: &str| {
+            let (_, needs) = NEEDS.iter().find(|(name, _)| *name == unit)?;
+            // It excludes none.
+            Some(if kinds.contains("Requires") { *needs } else { "Conflicts=\nConflictedBy=\n" }.to_owned())
         };
-        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
-        done
+        play_systemd(&["fourth.service"], shows, |running, verb, unit| {
+            match verb {
+                "start" => running.extend(NEEDS.iter().map(|(name, _)| (*name).to_owned())),
+                _ => running.retain(|other| other != unit),
+            }
+            Ok(())
+        })
     }
 
     #[test]
@@ -1085,57 +1088,48 @@ mod tests {
         assert_eq!(host.journal().held().unwrap(), []);
     }
 
-    /// A systemd that goes on stopping a service whose systemctl has failed, unless it is asked to start it.
-    fn stops_later() -> Rc<RefCell<(bool, bool)>> {
-        let state = Rc::new(RefCell::new((true, false)));
-        let shared = Rc::clone(&state);
-        let fake = move |arguments: &[&str]| {
-            let mut state = shared.borrow_mut();
-            match arguments[0] {
-                "show" => {
-                    let active = if state.0 { "active" } else { "inactive" };
-                    return Ok(format!("LoadState=loaded\nActiveState={active}\n"));
-                }
-                "stop" => {
-                    state.1 = true;
-                    return Err(io::Error::other("killed"));
-                }
-                _ => *state = (true, false),
-            }
-            Ok(String::new())
-        };
-        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
-        state
+    /// A systemd that goes on stopping a service whose systemctl has failed, unless it is asked to start it. Whether it does.
+    fn stops_later() -> Rc<Cell<bool>> {
+        let is_stopping = Rc::new(Cell::new(false));
+        let shared = Rc::clone(&is_stopping);
+        play_systemd(
+            &["tuned.service"],
+            |_, _| Some(String::new()),
+            move |_, verb, _| {
+                shared.set(verb == "stop");
+                if verb == "stop" { Err(io::Error::other("killed")) } else { Ok(()) }
+            },
+        );
+        is_stopping
     }
 
     #[test]
     fn a_service_that_systemd_would_go_on_to_stop_is_started_where_its_stop_has_failed() {
         let host = Host::with(&[]);
-        let state = stops_later();
+        let is_stopping = stops_later();
         let tuned = Setting::by("tuned", Reach::Service { unit: "tuned.service".into() }, service::STOPPED);
         host.journal().hold(&[tuned]).unwrap_err();
         // What systemd still has to do.
-        let (is_running, is_stopping) = *state.borrow();
-        assert!(is_running && !is_stopping, "it stops later, and nobody restores it");
+        let is_running = service::read("tuned.service").unwrap() == service::RUNNING;
+        assert!(is_running && !is_stopping.get(), "it stops later, and nobody restores it");
         assert_eq!(host.journal().held().unwrap(), []);
     }
 
     /// A systemd with two services that run, of which the second one starts only while the first one runs.
     fn second_needs_first() {
-        let mut running = [true, true];
-        let fake = move |arguments: &[&str]| {
-            let of = usize::from(arguments.last() == Some(&"second.service"));
-            match arguments[0] {
-                "show" => {
-                    let state = if running[of] { "active" } else { "inactive" };
-                    return Ok(format!("LoadState=loaded\nActiveState={state}\n"));
-                }
-                "start" if of == 1 && !running[0] => return Err(io::Error::other("busy")),
-                verb => running[of] = verb == "start",
+        let both = ["first.service", "second.service"];
+        let does = move |running: &mut BTreeSet<String>, verb: &str, unit: &str| {
+            if verb == "start" && unit == both[1] && !running.contains(both[0]) {
+                return Err(io::Error::other("busy"));
             }
-            Ok(String::new())
+            if verb == "start" {
+                running.insert(unit.to_owned())
+            } else {
+                running.remove(unit)
+            };
+            Ok(())
         };
-        service::SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(fake)));
+        play_systemd(&both, |_, _| Some(String::new()), does);
     }
 
     #[test]

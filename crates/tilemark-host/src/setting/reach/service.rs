@@ -82,7 +82,9 @@ pub(in crate::setting) fn excluded_by(units: &[String]) -> io::Result<Vec<String
     for unit in units {
         for other in named_by(unit, "--property=Conflicts,ConflictedBy")? {
             if !found.contains(&other) && read(&other).is_ok_and(|state| state == RUNNING) {
-                let along = stopped_with(&other)?;
+                let mut along = stopped_with(&other)?;
+                // Two that are excluded may take the same one along.
+                along.retain(|unit| !found.contains(unit));
                 found.extend(along.into_iter().chain([other]));
             }
         }
@@ -134,4 +136,25 @@ fn systemctl(arguments: &[&str]) -> io::Result<String> {
     }
     let limit = if arguments[0] == "show" { program::TO_ANSWER } else { TO_CHANGE };
     program::run("systemctl", arguments, limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_that_two_excluded_ones_take_along_is_listed_once() {
+        let play = |arguments: &[&str]| {
+            let [_, property, _, unit] = arguments else { panic!("{arguments:?}") };
+            Ok(match (*property, *unit) {
+                ("--property=LoadState,ActiveState", _) => "LoadState=loaded\nActiveState=active\n",
+                ("--property=Conflicts,ConflictedBy", "new") => "Conflicts=one two\n",
+                (_, "one" | "two") => "RequiredBy=user\n",
+                _ => "",
+            }
+            .to_owned())
+        };
+        SYSTEMCTL.with_borrow_mut(|own| *own = Some(Box::new(play)));
+        assert_eq!(excluded_by(&["new".to_owned()]).unwrap(), ["user", "one", "two"]);
+    }
 }
