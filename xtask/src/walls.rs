@@ -1,5 +1,5 @@
-//! Which crate may know which, as docs/architecture.md has it too; the order of the folders of `tilemark-run`; and that few files of
-//! a crate use each other in a circle.
+//! Which crate may know which, and the order of the folders of `tilemark-run`, both as docs/architecture.md has them; and that few files
+//! of a crate use each other in a circle.
 
 use crate::{
     cargo::{cargo_command, workspace},
@@ -15,167 +15,38 @@ const PAGE: &str = "docs/architecture.md";
 /// The crate whose folders have an order.
 const ORDERED: &str = "crates/tilemark-run/src";
 
-/// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 26] = [
-    (
-        "tilemark",
-        &[
-            "tilemark-fleet",
-            "tilemark-record",
-            "tilemark-report",
-            "tilemark-run",
-            "tilemark-site",
-            "tilemark-units",
-        ],
-    ),
-    ("tilemark-sys", &[]),
-    ("tilemark-units", &[]),
-    ("tilemark-schema", &[]),
-    ("tilemark-netlink", &["tilemark-sys"]),
-    ("tilemark-plan", &["tilemark-schema", "tilemark-units"]),
-    ("tilemark-host", &["tilemark-plan", "tilemark-schema", "tilemark-sys", "tilemark-units"]),
-    ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
-    ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
-    ("tilemark-site", &["tilemark-sys", "tilemark-units"]),
-    ("tilemark-tls", &[]),
-    (
-        "tilemark-load",
-        &["tilemark-agent-protocol", "tilemark-plan", "tilemark-sys", "tilemark-tls", "tilemark-units"],
-    ),
-    (
-        "tilemark-workloads",
-        &[
-            "tilemark-agent-protocol",
-            "tilemark-amqp-load",
-            "tilemark-load",
-            "tilemark-plan",
-            "tilemark-store",
-            "tilemark-sys",
-            "tilemark-units",
-        ],
-    ),
-    (
-        "tilemark-agent",
-        &[
-            "tilemark-agent-protocol",
-            "tilemark-amqp-load",
-            "tilemark-broker",
-            "tilemark-load",
-            "tilemark-netlink",
-            "tilemark-plan",
-            "tilemark-store",
-            "tilemark-store-data",
-            "tilemark-sys",
-            "tilemark-units",
-            "tilemark-workloads",
-        ],
-    ),
-    (
-        "tilemark-guests",
-        &[
-            "tilemark-agent-protocol",
-            "tilemark-image",
-            "tilemark-netlink",
-            "tilemark-plan",
-            "tilemark-sys",
-            "tilemark-units",
-        ],
-    ),
-    ("tilemark-record", &["tilemark-plan", "tilemark-schema", "tilemark-units"]),
-    ("tilemark-statistics", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
-    (
-        "tilemark-fleet",
-        &[
-            "tilemark-plan",
-            "tilemark-record",
-            "tilemark-report",
-            "tilemark-site",
-            "tilemark-statistics",
-            "tilemark-sys",
-            "tilemark-units",
-        ],
-    ),
-    ("tilemark-report", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
-    (
-        "tilemark-run",
-        &[
-            "tilemark-agent-protocol",
-            "tilemark-amqp-load",
-            "tilemark-broker",
-            "tilemark-guests",
-            "tilemark-host",
-            "tilemark-image",
-            "tilemark-plan",
-            "tilemark-record",
-            "tilemark-report",
-            "tilemark-site",
-            "tilemark-statistics",
-            "tilemark-store",
-            "tilemark-store-data",
-            "tilemark-sys",
-            "tilemark-units",
-        ],
-    ),
-    ("tilemark-fixtures", &["tilemark-plan", "tilemark-units"]),
-    (
-        "tilemark-fuzz",
-        &[
-            "tilemark-agent-protocol",
-            "tilemark-amqp",
-            "tilemark-amqp-load",
-            "tilemark-broker",
-            "tilemark-fixtures",
-            "tilemark-fleet",
-            "tilemark-host",
-            "tilemark-image",
-            "tilemark-load",
-            "tilemark-plan",
-            "tilemark-record",
-            "tilemark-report",
-            "tilemark-run",
-            "tilemark-statistics",
-            "tilemark-store",
-            "tilemark-units",
-            "tilemark-workloads",
-        ],
-    ),
-    ("tilemark-amqp", &[]),
-    ("tilemark-amqp-load", &["tilemark-amqp", "tilemark-plan", "tilemark-tls"]),
-    ("tilemark-broker", &["tilemark-amqp", "tilemark-tls"]),
-    ("tilemark-store", &["tilemark-store-data", "tilemark-sys", "tilemark-tls"]),
-];
-
-/// Fails where a crate knows one that it must not, or is not in the list; and where too many files use each other.
+/// Fails where a crate knows one that it must not, or is not in the table; and where too many files use each other.
 pub(crate) fn check() -> Result<()> {
     let output = cargo_command(&["metadata", "--no-deps", "--format-version", "1", "--locked"])
         .output()
         .context("cargo metadata")?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     let page = fs::read_to_string(workspace().join(PAGE)).with_context(|| PAGE.to_owned())?;
-    let mut broken = broken(&metadata);
-    broken.extend(not_in_table(&page));
+    let mut broken = broken(&metadata, &page);
     broken.extend(upwards(&page)?);
     broken.extend(in_circles(&metadata)?);
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("\n")) }
 }
 
-fn broken(metadata: &Value) -> Vec<String> {
+/// Crates that know another one of ours than those in their row of the page's table (tests aside).
+fn broken(metadata: &Value, page: &str) -> Vec<String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let may_use = |name: &str| {
+        let (_, cells) = rows(page).find(|(known, _)| *known == name)?;
+        Some(cells.get(1)?.trim().split(", ").map(str::to_owned).collect::<Vec<_>>())
+    };
     let mut broken = Vec::new();
     for package in list(&metadata["packages"]) {
         let name = package["name"].as_str().unwrap_or_default();
-        let free = ["xtask", "tilemark-store-data"];
-        let allowed = ALLOWED.iter().find(|(known, _)| *known == name).map(|(_, allowed)| *allowed);
-        for dependency in list(&package["dependencies"]) {
+        let allowed = may_use(name);
+        for dependency in list(&package["dependencies"]).iter().filter(|one| one["kind"].is_null()) {
             let known = dependency["name"].as_str().unwrap_or_default();
-            let is_ours = known.starts_with("tilemark-") && dependency["kind"].is_null();
-            match allowed {
-                Some(allowed) if is_ours && !allowed.contains(&known) => {
+            let Some(short) = known.strip_prefix("tilemark-") else { continue };
+            match &allowed {
+                Some(allowed) if !allowed.iter().any(|one| one == short) => {
                     broken.push(format!("{name} must not know {known}"));
                 }
-                None if is_ours && !free.contains(&name) => {
-                    broken.push(format!("{name} is in no list of xtask/src/walls.rs"));
-                }
+                None if name != "xtask" => broken.push(format!("{name} is in no table of {PAGE}")),
                 _ => {}
             }
         }
@@ -189,18 +60,6 @@ fn rows(page: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
         let cells: Vec<&str> = line.strip_prefix("| `")?.trim_end_matches('|').split(" | ").collect();
         Some((cells[0].trim().trim_end_matches('`').trim_end_matches('/'), cells[1..].to_vec()))
     })
-}
-
-/// Crates of the page's table that may use others there than in the list here.
-fn not_in_table(page: &str) -> Vec<String> {
-    let differs = |(name, cells): (&str, Vec<&str>)| {
-        let (_, allowed) = ALLOWED.iter().find(|(known, _)| *known == name)?;
-        let written: BTreeSet<&str> = cells.get(1)?.trim().split(", ").filter(|one| *one != "none").collect();
-        let allowed: BTreeSet<&str> =
-            allowed.iter().filter_map(|one| one.strip_prefix("tilemark-")).collect();
-        (written != allowed).then(|| format!("{PAGE}: what {name} may use is not as in xtask/src/walls.rs"))
-    };
-    rows(page).filter_map(differs).collect()
 }
 
 /// Folders of `tilemark-run` that use one below them in the page's table.
@@ -274,17 +133,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn page() -> String {
+        fs::read_to_string(workspace().join(PAGE)).unwrap()
+    }
+
     #[test]
     fn the_page_has_the_list_and_the_folders_keep_its_order() {
-        let page = fs::read_to_string(workspace().join(PAGE)).unwrap();
-        assert_eq!(not_in_table(&page), [""; 0]);
-        assert_eq!(upwards(&page).unwrap(), [""; 0]);
-        let without = page.replace("| schema, units |", "| units |");
-        assert_eq!(
-            not_in_table(&without),
-            ["docs/architecture.md: what tilemark-plan may use is not as in xtask/src/walls.rs"]
-        );
-        let swapped = page.replace("| `guests/` |", "| `x/` |").replace("| `standalone/` |", "| `guests/` |");
+        let metadata = package("tilemark-plan", "tilemark-schema", Value::Null);
+        assert_eq!(broken(&metadata, &page()), [""; 0]);
+        assert_eq!(upwards(&page()).unwrap(), [""; 0]);
+        let without = page().replace("| schema, units |", "| units |");
+        assert_eq!(broken(&metadata, &without), ["tilemark-plan must not know tilemark-schema"]);
+        let without = page().replace("| `tilemark-plan` |", "| `x` |");
+        assert_eq!(broken(&metadata, &without), ["tilemark-plan is in no table of docs/architecture.md"]);
+        let swapped =
+            page().replace("| `guests/` |", "| `x/` |").replace("| `standalone/` |", "| `guests/` |");
         assert!(upwards(&swapped).unwrap().iter().any(|fault| fault.contains("must not use `guests`")));
     }
 
@@ -302,11 +165,11 @@ mod tests {
     #[test]
     fn a_plan_that_knows_the_host_is_caught() {
         let metadata = package("tilemark-plan", "tilemark-host", Value::Null);
-        assert_eq!(broken(&metadata), ["tilemark-plan must not know tilemark-host"]);
+        assert_eq!(broken(&metadata, &page()), ["tilemark-plan must not know tilemark-host"]);
     }
 
     #[test]
     fn tests_may_know_more() {
-        assert!(broken(&package("tilemark-plan", "tilemark-host", json!("dev"))).is_empty());
+        assert!(broken(&package("tilemark-plan", "tilemark-host", json!("dev")), &page()).is_empty());
     }
 }
