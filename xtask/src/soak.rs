@@ -3,7 +3,7 @@
 
 use crate::{
     attacks,
-    bench::{Asked, Bench, Skipped, masked, measurement, need_root, text_of, up_and_distinct},
+    bench::{Asked, Bench, Named, Skipped, masked, measurement, named, need_root, text_of, up_and_distinct},
     cargo::{cargo_command, target},
     fuzz, host_cuts,
     lab::build_program,
@@ -12,155 +12,101 @@ use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::{path::PathBuf, time::Instant};
 
-/// A trial by its name.
-struct Trial {
-    name: &'static str,
-    about: &'static str,
-    /// About how long it takes on two processors, in minutes.
-    minutes: u32,
-    run: fn(&Bench) -> Result<Vec<String>>,
-}
-
-const ALL: [Trial; 23] = [
-    Trial {
-        name: "clones-256",
-        about: "256 emulated clones: no two are the same",
-        minutes: 2,
-        run: |bench| clones(bench, 256),
-    },
-    Trial {
-        name: "clones-500",
-        about: "500 emulated clones: no two are the same",
-        minutes: 2,
-        run: |bench| clones(bench, 500),
-    },
-    Trial {
-        name: "tiles-32",
-        about: "32 tiles of consolidation, 256 native guests: each answers rightly, and all are gone afterwards",
-        minutes: 4,
-        run: tiles_32,
-    },
-    Trial {
-        name: "kills-native",
-        about: "110 native runs, each killed at another moment",
-        minutes: 8,
-        run: kills_native,
-    },
-    Trial {
-        name: "kills-emulated",
-        about: "100 emulated runs, each killed at another moment",
-        minutes: 16,
-        run: kills_emulated,
-    },
-    Trial {
-        name: "kills-host",
-        about: "1,000 times a profile of the host applied or restored, each killed at another moment",
-        minutes: 6,
-        run: kills_host,
-    },
-    Trial {
-        name: "cuts-host",
-        about: "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
-        minutes: 20,
-        run: host_cuts::run,
-    },
-    Trial {
-        name: "lab",
-        about: "the tests in the lab that take minutes: wide guests in huge pages, 32 clones, data disks, a search, a tile of consolidation",
-        minutes: 20,
-        run: lab_at_length,
-    },
-    Trial {
-        name: "neighbour",
-        about: "20 real runs each with a neighbour that takes 30 % of the processor, and of the disk: named in the worst pair",
-        minutes: 160,
-        run: neighbours,
-    },
-    Trial {
-        name: "settings",
-        about: "real screenings: 20 with one setting of eleven that harms, 20 with two that slow the load by 5 %, and one whose setting that pays is kept",
-        minutes: 120,
-        run: settings_tried,
-    },
-    Trial {
-        name: "fleet",
-        about: "processes and hosts killed, cables and disks that fail, under fleets of real hosts and clients with ssh and Slurm",
-        minutes: 30,
-        run: fleet,
-    },
-    Trial {
-        name: "fleet-deaths",
-        about: "100 hosts of fleets without power that had whole repeats, each at another moment: none lost",
-        minutes: 25,
-        run: fleet_deaths,
-    },
-    Trial {
-        name: "fleet-verdict",
-        about: "real fleets: a planted slow host is named and confirmed, and of 20 alike fleets none names a host",
-        minutes: 35,
-        run: fleet_verdict,
-    },
-    Trial {
-        name: "fleet-clients",
-        about: "when three clients over ssh and Slurm begin, in 20 repeats",
-        minutes: 3,
-        run: fleet_clients,
-    },
-    Trial {
-        name: "fleet-cost",
-        about: "what a fleet run over ssh costs a host beside its measurement, in turn with a plain run",
-        minutes: 15,
-        run: fleet_cost,
-    },
-    Trial {
-        name: "emulated-tls",
-        about: "brokers and databases in emulated guests serve over TLS",
-        minutes: 8,
-        run: emulated_tls,
-    },
-    Trial {
-        name: "uefi",
-        about: "a guest from a disk that only UEFI boots: it serves, and a BIOS does not boot it",
-        minutes: 6,
-        run: uefi,
-    },
-    Trial {
-        name: "comparisons",
-        about: "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs; changes over time",
-        minutes: 60,
-        run: comparisons,
-    },
-    Trial {
-        name: "capacities",
-        about: "searches of hosts whose capacity is known: how often a trusted answer is wrong",
-        minutes: 45,
-        run: capacities,
-    },
-    Trial {
-        name: "power-cuts",
-        about: "1,000 power cuts of the broker's journal, and of broken ones",
-        minutes: 1,
-        run: power_cuts,
-    },
-    Trial {
-        name: "large-data",
-        about: "13 GB of the store's data: sizes within 1 %",
-        minutes: 2,
-        run: large_data,
-    },
-    Trial {
-        name: FUZZING,
-        about: "each parser of foreign bytes under libFuzzer, 60 s: no panic, no hang, at most 512 MiB",
-        minutes: 20,
-        // The fuzzing has flags of its own: `run` calls it.
-        run: |_| fuzz::run(&fuzz::Wanted::default()),
-    },
-    Trial {
-        name: "attacks",
-        about: "every attack that SECURITY.md names, in full",
-        minutes: 15,
-        run: attacks::run,
-    },
+const ALL: [Named<Vec<String>>; 23] = [
+    named("clones-256", 2.0, |bench| clones(bench, 256), "256 emulated clones: no two are the same"),
+    named("clones-500", 2.0, |bench| clones(bench, 500), "500 emulated clones: no two are the same"),
+    named(
+        "tiles-32",
+        4.0,
+        tiles_32,
+        "32 tiles of consolidation, 256 native guests: each answers rightly, and all are gone afterwards",
+    ),
+    named("kills-native", 8.0, kills_native, "110 native runs, each killed at another moment"),
+    named("kills-emulated", 16.0, kills_emulated, "100 emulated runs, each killed at another moment"),
+    named(
+        "kills-host",
+        6.0,
+        kills_host,
+        "1,000 times a profile of the host applied or restored, each killed at another moment",
+    ),
+    named(
+        "cuts-host",
+        20.0,
+        host_cuts::run,
+        "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
+    ),
+    named(
+        "lab",
+        20.0,
+        lab_at_length,
+        "the tests in the lab that take minutes: wide guests in huge pages, 32 clones, data disks, a search, a tile of consolidation",
+    ),
+    named(
+        "neighbour",
+        160.0,
+        neighbours,
+        "20 real runs each with a neighbour that takes 30 % of the processor, and of the disk: named in the worst pair",
+    ),
+    named(
+        "settings",
+        120.0,
+        settings_tried,
+        "real screenings: 20 with one setting of eleven that harms, 20 with two that slow the load by 5 %, and one whose setting that pays is kept",
+    ),
+    named(
+        "fleet",
+        30.0,
+        fleet,
+        "processes and hosts killed, cables and disks that fail, under fleets of real hosts and clients with ssh and Slurm",
+    ),
+    named(
+        "fleet-deaths",
+        25.0,
+        fleet_deaths,
+        "100 hosts of fleets without power that had whole repeats, each at another moment: none lost",
+    ),
+    named(
+        "fleet-verdict",
+        35.0,
+        fleet_verdict,
+        "real fleets: a planted slow host is named and confirmed, and of 20 alike fleets none names a host",
+    ),
+    named("fleet-clients", 3.0, fleet_clients, "when three clients over ssh and Slurm begin, in 20 repeats"),
+    named(
+        "fleet-cost",
+        15.0,
+        fleet_cost,
+        "what a fleet run over ssh costs a host beside its measurement, in turn with a plain run",
+    ),
+    named("emulated-tls", 8.0, emulated_tls, "brokers and databases in emulated guests serve over TLS"),
+    named(
+        "uefi",
+        6.0,
+        uefi,
+        "a guest from a disk that only UEFI boots: it serves, and a BIOS does not boot it",
+    ),
+    named(
+        "comparisons",
+        60.0,
+        comparisons,
+        "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs; changes over time",
+    ),
+    named(
+        "capacities",
+        45.0,
+        capacities,
+        "searches of hosts whose capacity is known: how often a trusted answer is wrong",
+    ),
+    named("power-cuts", 1.0, power_cuts, "1,000 power cuts of the broker's journal, and of broken ones"),
+    named("large-data", 2.0, large_data, "13 GB of the store's data: sizes within 1 %"),
+    // The fuzzing has flags of its own: `run` calls it.
+    named(
+        FUZZING,
+        20.0,
+        |_| fuzz::run(&fuzz::Wanted::default()),
+        "each parser of foreign bytes under libFuzzer, 60 s: no panic, no hang, at most 512 MiB",
+    ),
+    named("attacks", 15.0, attacks::run, "every attack that SECURITY.md names, in full"),
 ];
 
 const FUZZING: &str = "fuzzing";

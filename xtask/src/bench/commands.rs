@@ -3,161 +3,62 @@
 use super::{
     figure::Figure,
     fleet, guests, load, machine, messaging, sides, store,
-    tools::{Bench, Skipped, masked},
+    tools::{Bench, Named, Skipped, masked, named},
 };
 use crate::cargo::target;
 use anyhow::{Result, bail};
 use std::{path::PathBuf, time::Instant};
 
-/// A bench by its name.
-struct Named {
-    name: &'static str,
-    about: &'static str,
-    /// About how long it takes with its own number of repeats, in minutes on two processors.
-    minutes: f64,
-    measure: fn(&Bench) -> Result<Vec<Figure>>,
-}
-
-const ALL: [Named; 24] = [
-    Named {
-        name: "web",
-        about: "closed loop against wrk: rate, processor time per request",
-        minutes: 1.5,
-        measure: load::web,
-    },
-    Named {
-        name: "web-tls",
-        about: "the same over TLS, on connections that are kept",
-        minutes: 1.5,
-        measure: load::web_tls,
-    },
-    Named {
-        name: "sessions",
-        about: "pages of users with sessions against wrk: processor time per page",
-        minutes: 1.5,
-        measure: load::sessions,
-    },
-    Named {
-        name: "lateness",
-        about: "1,000/s and 5,000/s against a bare absolute sleep",
-        minutes: 3.0,
-        measure: load::lateness,
-    },
-    Named {
-        name: "planted",
-        about: "a planted service-time law; a server stopped for a third",
-        minutes: 3.5,
-        measure: load::planted,
-    },
-    Named {
-        name: "telemetry",
-        about: "telemetry on against off, 32 guests",
-        minutes: 8.0,
-        measure: load::telemetry,
-    },
-    Named {
-        name: "telemetry-twins",
-        about: "telemetry on against off, 256 native twins",
-        minutes: 14.0,
-        measure: load::telemetry_of_twins,
-    },
-    Named {
-        name: "clones",
-        about: "256 idle emulated clones: slowest ready, memory of each",
-        minutes: 3.0,
-        measure: guests::clones,
-    },
-    Named {
-        name: "own-share",
-        about: "one clone: Tilemark's own share of the time",
-        minutes: 3.0,
-        measure: guests::own_share,
-    },
-    Named {
-        name: "twins",
-        about: "256 native twins of `consolidation`: time until all are ready, memory",
-        minutes: 4.0,
-        measure: guests::twins,
-    },
-    Named {
-        name: "profile",
-        about: "a profile of 300 settings in files: applied and restored",
-        minutes: 1.0,
-        measure: guests::profile,
-    },
-    Named {
-        name: "kill",
-        about: "after kill -9, until everything is gone",
-        minutes: 3.0,
-        measure: guests::kill,
-    },
-    Named {
-        name: "quick",
-        about: "`tilemark quick`: time taken against time said before",
-        minutes: 6.0,
-        measure: guests::quick,
-    },
-    Named {
-        name: "same",
-        about: "native web compared with itself, 60 comparisons",
-        minutes: 90.0,
-        measure: sides::same,
-    },
-    Named {
-        name: "slower",
-        about: "a planted 5 % on native web, 20 comparisons",
-        minutes: 37.0,
-        measure: sides::planted,
-    },
-    Named {
-        name: "fleet-report",
-        about: "one report of 1,000 hosts' records: time, memory, size of the page",
-        minutes: 3.0,
-        measure: fleet::report,
-    },
-    Named {
-        name: "broker",
-        about: "the reference broker with our load, and what the load costs",
-        minutes: 2.0,
-        measure: messaging::broker,
-    },
-    Named {
-        name: "round-trip",
-        about: "messages at 1,000/s against a bare relay",
-        minutes: 2.0,
-        measure: messaging::round_trip,
-    },
-    Named {
-        name: "durable",
-        about: "durable and confirmed against RabbitMQ, and the flushes of both",
-        minutes: 1.5,
-        measure: messaging::durable,
-    },
-    Named {
-        name: "perftest",
-        about: "our load against PerfTest on the same RabbitMQ",
-        minutes: 1.0,
-        measure: messaging::perftest,
-    },
-    Named { name: "data", about: "the store's data to nowhere", minutes: 0.5, measure: store::data },
-    Named {
-        name: "orders",
-        about: "orders per minute on MariaDB, and what the clients cost beside it",
-        minutes: 6.0,
-        measure: store::orders,
-    },
-    Named {
-        name: "load-data",
-        about: "1 GB into each database against its own bulk loader",
-        minutes: 15.0,
-        measure: store::load_data,
-    },
-    Named {
-        name: "pristine",
-        about: "a pristine 4 GB database again between repeats, without a copy",
-        minutes: 10.0,
-        measure: store::pristine,
-    },
+const ALL: [Named<Vec<Figure>>; 24] = [
+    named("web", 1.5, load::web, "closed loop against wrk: rate, processor time per request"),
+    named("web-tls", 1.5, load::web_tls, "the same over TLS, on connections that are kept"),
+    named(
+        "sessions",
+        1.5,
+        load::sessions,
+        "pages of users with sessions against wrk: processor time per page",
+    ),
+    named("lateness", 3.0, load::lateness, "1,000/s and 5,000/s against a bare absolute sleep"),
+    named("planted", 3.5, load::planted, "a planted service-time law; a server stopped for a third"),
+    named("telemetry", 8.0, load::telemetry, "telemetry on against off, 32 guests"),
+    named("telemetry-twins", 14.0, load::telemetry_of_twins, "telemetry on against off, 256 native twins"),
+    named("clones", 3.0, guests::clones, "256 idle emulated clones: slowest ready, memory of each"),
+    named("own-share", 3.0, guests::own_share, "one clone: Tilemark's own share of the time"),
+    named(
+        "twins",
+        4.0,
+        guests::twins,
+        "256 native twins of `consolidation`: time until all are ready, memory",
+    ),
+    named("profile", 1.0, guests::profile, "a profile of 300 settings in files: applied and restored"),
+    named("kill", 3.0, guests::kill, "after kill -9, until everything is gone"),
+    named("quick", 6.0, guests::quick, "`tilemark quick`: time taken against time said before"),
+    named("same", 90.0, sides::same, "native web compared with itself, 60 comparisons"),
+    named("slower", 37.0, sides::planted, "a planted 5 % on native web, 20 comparisons"),
+    named(
+        "fleet-report",
+        3.0,
+        fleet::report,
+        "one report of 1,000 hosts' records: time, memory, size of the page",
+    ),
+    named("broker", 2.0, messaging::broker, "the reference broker with our load, and what the load costs"),
+    named("round-trip", 2.0, messaging::round_trip, "messages at 1,000/s against a bare relay"),
+    named(
+        "durable",
+        1.5,
+        messaging::durable,
+        "durable and confirmed against RabbitMQ, and the flushes of both",
+    ),
+    named("perftest", 1.0, messaging::perftest, "our load against PerfTest on the same RabbitMQ"),
+    named("data", 0.5, store::data, "the store's data to nowhere"),
+    named("orders", 6.0, store::orders, "orders per minute on MariaDB, and what the clients cost beside it"),
+    named("load-data", 15.0, store::load_data, "1 GB into each database against its own bulk loader"),
+    named(
+        "pristine",
+        10.0,
+        store::pristine,
+        "a pristine 4 GB database again between repeats, without a copy",
+    ),
 ];
 
 const USAGE: &str = "usage: cargo xtask bench|soak [NAME…] [--list] [--json] [--n REPEATS]";
@@ -215,7 +116,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         let beside = machine::neighbours()?;
         eprintln!("\n== {}: {} ({beside})", bench.name, bench.about);
         let began = Instant::now();
-        match (bench.measure)(&context) {
+        match (bench.run)(&context) {
             Ok(figures) => {
                 let minutes = began.elapsed().as_secs_f64() / 60.0;
                 for figure in &figures {

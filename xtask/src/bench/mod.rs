@@ -15,4 +15,4 @@ mod tools;
 
 pub(crate) use commands::{Asked, run};
 pub(crate) use guests::{measurement, test_with_guests, up_and_distinct};
-pub(crate) use tools::{Bench, Skipped, masked, need_root, text_of};
+pub(crate) use tools::{Bench, Named, Skipped, masked, named, need_root, text_of};

@@ -12,6 +12,24 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// A bench or a trial by its name.
+pub(crate) struct Named<T> {
+    pub(crate) name: &'static str,
+    /// About how long it takes with its own number of repeats, in minutes on two processors.
+    pub(crate) minutes: f64,
+    pub(crate) run: fn(&Bench) -> Result<T>,
+    pub(crate) about: &'static str,
+}
+
+pub(crate) const fn named<T>(
+    name: &'static str,
+    minutes: f64,
+    run: fn(&Bench) -> Result<T>,
+    about: &'static str,
+) -> Named<T> {
+    Named { name, minutes, run, about }
+}
+
 /// Where a bench works and how long it is.
 pub(crate) struct Bench {
     /// `TILEMARK_HOME` of all that is started.
