@@ -1,6 +1,5 @@
 //! What agents send: frames, and the events of a load.
 
-use crate::Target;
 use std::{
     io::{self, Cursor, Read, Write},
     net::Ipv4Addr,
@@ -15,20 +14,6 @@ use tilemark_plan::{
 };
 use tilemark_run::pass::load_frames::{LoadSource, figures_of_frames};
 use tilemark_units::Bytes;
-
-pub(crate) const FRAMES: Target = Target {
-    name: "frames",
-    about: "an agent's end of a conversation: hello and replies",
-    take: take_frames,
-    seeds: frames,
-};
-
-pub(crate) const EVENTS: Target = Target {
-    name: "events",
-    about: "events of a load, up to the figures of a repeat",
-    take: take_events,
-    seeds: events,
-};
 
 /// The host draws it at random; an agent that was not asked cannot know it.
 const NONCE: u64 = 7;
@@ -82,7 +67,7 @@ fn framed(replies: &[Reply]) -> Vec<u8> {
     bytes
 }
 
-fn frames() -> Vec<Vec<u8>> {
+pub(crate) fn frames() -> Vec<Vec<u8>> {
     let description = Description {
         host_name: "tile-001-web".to_owned(),
         machine_id: "0123456789abcdef".repeat(2),
@@ -216,7 +201,7 @@ fn load_events() -> Vec<Reply> {
     events.into_iter().map(Reply::Load).collect()
 }
 
-fn events() -> Vec<Vec<u8>> {
+pub(crate) fn events() -> Vec<Vec<u8>> {
     let all = load_events();
     let mut seeds = vec![[&[0][..], &framed(&all)].concat(), [&[1][..], &framed(&all)].concat()];
     seeds.extend(all.into_iter().map(|event| [&[0][..], &framed(&[event])].concat()));

@@ -1,6 +1,5 @@
 //! AMQP: the codec, and the end of a client.
 
-use crate::Target;
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpListener},
@@ -16,16 +15,6 @@ use tilemark_amqp::{
     Table, TableBuilder, decode_frame, put_content, put_deliver, put_heartbeat, put_method,
 };
 use tilemark_amqp_load::{BrokerAddress, Ledger, Session};
-
-pub(crate) const CODEC: Target =
-    Target { name: "amqp", about: "any peer's frames: the codec", take: take_codec, seeds: streams };
-
-pub(crate) const CLIENT: Target = Target {
-    name: "amqp-client",
-    about: "a broker that the load talks to",
-    take: take_client,
-    seeds: brokers,
-};
 
 /// Takes the frames of any peer.
 pub fn take_codec(bytes: &[u8]) {
@@ -106,7 +95,7 @@ fn broker_side() -> Vec<u8> {
     wire
 }
 
-fn streams() -> Vec<Vec<u8>> {
+pub(crate) fn streams() -> Vec<Vec<u8>> {
     let name = ShortStr::cut("q");
     let publish = Method::BasicPublish {
         reserved_1: 0,
@@ -202,7 +191,7 @@ fn account(bytes: &[u8]) {
     let _ = (one.received(), one.lost(0, 1000), one.missing(1, 1000, 5));
 }
 
-fn brokers() -> Vec<Vec<u8>> {
+pub(crate) fn brokers() -> Vec<Vec<u8>> {
     let close = Method::ConnectionClose {
         reply_code: 403,
         reply_text: ShortStr::cut("ACCESS_REFUSED"),

@@ -1,15 +1,11 @@
 //! Peers of our broker: any bytes of any of them, in any order.
 
-use crate::Target;
 use std::time::Duration;
 use tilemark_amqp::{
     FrameKind, LongStr, Method, PROTOCOL_HEADER, Properties, ShortStr, Table, TableBuilder, decode_frame,
     put_frame, put_header, put_method,
 };
 use tilemark_broker::{Config, SocketlessBroker};
-
-pub(crate) const BROKER: Target =
-    Target { name: "broker", about: "peers of the reference broker", take: take_peers, seeds: peers };
 
 /// Peers at the same time.
 const PEERS: u8 = 3;
@@ -111,7 +107,7 @@ fn publish(exchange: &str, key: &str, body: &[u8]) -> Vec<u8> {
     wire
 }
 
-fn peers() -> Vec<Vec<u8>> {
+pub(crate) fn peers() -> Vec<Vec<u8>> {
     let queue = ShortStr::cut("q");
     let limits = TableBuilder::new().integer("x-max-length", 2).text("x-overflow", "reject-publish");
     let declare = |arguments| Method::QueueDeclare {

@@ -1,6 +1,5 @@
 //! A fleet's site file, the folder of a fleet run, and what a host of the fleet answers: bytes that anybody may have written or changed.
 
-use crate::Target;
 use flate2::{Compression, write::GzEncoder};
 use std::{
     fs::{self, File},
@@ -11,30 +10,6 @@ use tar::EntryType;
 use tilemark_fleet::{Engine, FleetFolder, Site, read_host_answer, unpack_attempt, verdict};
 use tilemark_report::{Colour, Style, redact_fleet};
 use tilemark_units::Sha256Hash;
-
-pub(crate) const SITE_FILE: Target =
-    Target { name: "fleet-site", about: "a site file of a fleet", take: take_site_file, seeds: site_files };
-
-pub(crate) const FLEET: Target = Target {
-    name: "fleet",
-    about: "the folder of a fleet run: fleet.json and how an attempt ended, judged and drawn",
-    take: take_fleet,
-    seeds: fleets,
-};
-
-pub(crate) const ANSWER: Target = Target {
-    name: "fleet-answer",
-    about: "what a host of a fleet answers",
-    take: take_answer,
-    seeds: answers,
-};
-
-pub(crate) const ARCHIVE: Target = Target {
-    name: "fleet-archive",
-    about: "the archive of an attempt, before it is compressed",
-    take: take_archive,
-    seeds: archives,
-};
 
 /// The number that an answer is known by.
 const NONCE: &str = "7";
@@ -132,7 +107,7 @@ fn compressed(bytes: &[u8]) -> File {
     file
 }
 
-fn answers() -> Vec<Vec<u8>> {
+pub(crate) fn answers() -> Vec<Vec<u8>> {
     let hash = Sha256Hash::of(b"a\nb");
     let with_part = format!(
         "Welcome!\n\ntilemark-fleet begin {NONCE}\nversion 1\npart p 3 {hash}\na\nb\n\ntilemark-fleet end {NONCE} 0\n"
@@ -143,7 +118,7 @@ fn answers() -> Vec<Vec<u8>> {
     vec![with_part.into_bytes(), attempts.into_bytes()]
 }
 
-fn archives() -> Vec<Vec<u8>> {
+pub(crate) fn archives() -> Vec<Vec<u8>> {
     let mut builder = tar::Builder::new(Vec::new());
     // Longer than a header has room for: its name is in an entry of its own.
     let long = format!("record/{}", "x".repeat(150));
@@ -165,7 +140,7 @@ fn archives() -> Vec<Vec<u8>> {
     vec![builder.into_inner().expect("memory takes it")]
 }
 
-fn site_files() -> Vec<Vec<u8>> {
+pub(crate) fn site_files() -> Vec<Vec<u8>> {
     [
         "schema = 1\nengine = \"ssh\"\nlost_after = \"10s\"\n[[host]]\nname = \"n1\"\naddress = \"192.0.2.1\"\nuser = \"root\"\ngroups = [\"a\"]\n",
         "schema = 1\nengine = \"slurm\"\npartition = \"p\"\ncarrier = \"ssh\"\n[[host]]\nname = \"n1\"\n[[host]]\nname = \"n2\"\n",
@@ -175,7 +150,7 @@ fn site_files() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-fn fleets() -> Vec<Vec<u8>> {
+pub(crate) fn fleets() -> Vec<Vec<u8>> {
     let fleet = r#"{"schema":1,"id":"20260101-101010-web","scenario":"web","scenario_text":null,"flags":["run","web","--seed","7"],"seed":7,
         "version":"0.1.0","program_sha256":"00","asked_unix_s":1,"at_once":2,
         "site":{"engine":"ssh","program":"tilemark","lost_after_s":60,"hosts":[{"name":"n1","address":"a","user":null,"groups":["g"]}]},

@@ -1,35 +1,11 @@
 //! Images: archives that somebody exported, what they hold, and what a mirror says about packages.
 
-use crate::{Target, record::memory_folder};
+use crate::record::memory_folder;
 use std::{fs, path::Path};
 use tilemark_image::{
     ExtraFile, FileSource, ImageCache, ImageLock, ImageSpec, LockedFile, LockedFiles, LockedPackage,
     Sha256Hash, Silent,
     foreign::{Elf, deb822_sources, extract_vmlinux, locked_packages, one_line_sources},
-};
-
-pub(crate) const ARCHIVE: Target = Target {
-    name: "image-archive",
-    about: "an exported image, up to its place in the cache",
-    take: take_archive,
-    seeds: archives,
-};
-
-pub(crate) const SPECIFICATION: Target = Target {
-    name: "image-specification",
-    about: "image.toml and image.lock",
-    take: take_specification,
-    seeds: specifications,
-};
-
-pub(crate) const ELF: Target =
-    Target { name: "elf", about: "a kernel or a module of an image", take: take_elf, seeds: elves };
-
-pub(crate) const PACKAGES: Target = Target {
-    name: "packages",
-    about: "sources of packages and records of packages, as apt has them",
-    take: take_packages,
-    seeds: packages,
 };
 
 /// Begins a file of an archive: the bytes between are its contents.
@@ -120,7 +96,7 @@ fn own_spec() -> ImageSpec {
     }
 }
 
-fn archives() -> Vec<Vec<u8>> {
+pub(crate) fn archives() -> Vec<Vec<u8>> {
     let spec = own_spec().to_toml();
     let contents = [spec.as_bytes(), b"root", b"kernel", b"modules"].join(NEXT);
     vec![[&[1][..], &contents].concat(), [&[0][..], &archive_of(&contents)].concat()]
@@ -139,7 +115,7 @@ pub fn take_specification(bytes: &[u8]) {
     let _ = text.parse::<Sha256Hash>();
 }
 
-fn specifications() -> Vec<Vec<u8>> {
+pub(crate) fn specifications() -> Vec<Vec<u8>> {
     let built_in = tilemark_image::BUILT_IN_NAMES
         .map(|name| ImageSpec::built_in(name).expect("a name of the list").to_toml().into_bytes());
     let own = own_spec();
@@ -162,7 +138,7 @@ pub fn take_elf(bytes: &[u8]) {
     }
 }
 
-fn elves() -> Vec<Vec<u8>> {
+pub(crate) fn elves() -> Vec<Vec<u8>> {
     let note = with_note("Xen", 18);
     let mut packed = vec![0x02, 0x21, 0x4c, 0x18];
     let block = lz4_flex::block::compress(&note);
@@ -249,7 +225,7 @@ pub fn take_packages(bytes: &[u8]) {
     let _ = locked_packages(wanted, records);
 }
 
-fn packages() -> Vec<Vec<u8>> {
+pub(crate) fn packages() -> Vec<Vec<u8>> {
     let hash = Sha256Hash::of(b"package");
     let records = format!(
         "nginx-light=1.22.1-9\n====\nPackage: nginx-light\nVersion: 1.22.1-9\nArchitecture: amd64\nSHA256: {hash}\n"

@@ -1,16 +1,9 @@
 //! Disks of the user's own that guests boot.
 
-use crate::{Target, record::memory_folder};
+use crate::record::memory_folder;
 use std::fs;
 use tilemark_image::own_disk::{DISK_MAX, look_at, write_overlay};
 use tilemark_units::Bytes;
-
-pub(crate) const OWN_DISK: Target = Target {
-    name: "own-disk",
-    about: "a disk that a guest boots: its header, tables and the names of other files",
-    take: take_disk,
-    seeds: disks,
-};
 
 /// Takes bytes as a disk, beside a raw one that it may be backed by. Whatever it says, only files of its folder are levels of it.
 pub fn take_disk(bytes: &[u8]) {
@@ -25,7 +18,7 @@ pub fn take_disk(bytes: &[u8]) {
     }
 }
 
-fn disks() -> Vec<Vec<u8>> {
+pub(crate) fn disks() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir_in(memory_folder()).expect("a folder can be made");
     let path = folder.path().join("d");
     write_overlay(&path, Bytes::from_gib(1)).expect("a file can be written");

@@ -1,19 +1,11 @@
 //! Profiles of host settings, those of tuned, and the file that says where guests belong.
 
-use crate::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_host::{
     exchange::{Format, export, import_tuned},
     pin::{Machine, PinMap},
 };
 use tilemark_plan::profile::{PROFILES, Profile};
-
-pub(crate) const PROFILE: Target = Target {
-    name: "profile",
-    about: "a profile of host settings, one of tuned, a file of pins",
-    take: take_profile,
-    seeds: profiles,
-};
 
 const FORMATS: [Format; 3] = [Format::Tuned, Format::Sysctl, Format::KernelLine];
 
@@ -49,7 +41,7 @@ fn is_read_again(text: &str) {
     assert_eq!(again.as_ref(), Ok(&imported.profile), "{text:?}");
 }
 
-fn profiles() -> Vec<Vec<u8>> {
+pub(crate) fn profiles() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = PROFILES.iter().map(|builtin| builtin.text.into()).collect();
     let exported = PROFILES.iter().filter_map(|builtin| {
         let profile = Profile::from_toml(builtin.text, builtin.name).ok()?;

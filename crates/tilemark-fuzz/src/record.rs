@@ -1,6 +1,6 @@
 //! Records: folders of documents that anybody may have written.
 
-use crate::{Target, edit::edit, scenario};
+use crate::{edit::edit, scenario};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
     Histogram,
@@ -18,20 +18,6 @@ use tilemark_record::{
 };
 use tilemark_report::{Colour, Report, Style};
 use tilemark_statistics::judge::{RunRepeats, compare_runs, judge};
-
-pub(crate) const RECORD: Target = Target {
-    name: "record",
-    about: "a record's folder: read, judged, compared and drawn",
-    take: take_record,
-    seeds: records,
-};
-
-pub(crate) const HISTOGRAM: Target = Target {
-    name: "histogram",
-    about: "a histogram of a record or of a load, compressed or not",
-    take: take_histogram,
-    seeds: histograms,
-};
 
 /// No JSON and no CSV has this byte: it begins a file of the record, and the next byte says which.
 const FILE: u8 = 0xff;
@@ -195,7 +181,7 @@ pub(crate) fn memory_folder() -> PathBuf {
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-fn records() -> Vec<Vec<u8>> {
+pub(crate) fn records() -> Vec<Vec<u8>> {
     let plan = scenario::plan_of(&format!("{}{MEASURE}", tilemark_fixtures::TILE));
     let provenance = serde_json::json!({
         "tilemark": "0.1.0", "host": "rack7", "processor": "a processor", "threads": 8, "memory_bytes": 1,
@@ -331,7 +317,7 @@ fn use_histogram(histogram: &Histogram<u64>) {
     let _ = EncodedHistogram::of(histogram);
 }
 
-fn histograms() -> Vec<Vec<u8>> {
+pub(crate) fn histograms() -> Vec<Vec<u8>> {
     let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
     (1..=1000_u64).for_each(|value| histogram.record(value * value).expect("it grows with its values"));
     let (mut plain, mut packed) = (Vec::new(), Vec::new());

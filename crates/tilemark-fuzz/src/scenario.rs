@@ -1,6 +1,6 @@
 //! Scenarios: from any text to a plan.
 
-use crate::{Target, edit::edit};
+use crate::edit::edit;
 use std::collections::BTreeMap;
 use tilemark_fixtures as fixtures;
 use tilemark_plan::{
@@ -10,13 +10,6 @@ use tilemark_plan::{
     resolve::{HOST_PRESET, Request, Sides, resolve},
 };
 use tilemark_units::{Bytes, Span};
-
-pub(crate) const SCENARIO: Target = Target {
-    name: "scenario",
-    about: "a scenario file, up to the plan",
-    take: take_scenario,
-    seeds: scenarios,
-};
 
 fn host() -> HostSummary {
     fixtures::host(8, Bytes::from_gib(512))
@@ -87,7 +80,7 @@ fn requests(presets: Vec<String>) -> Vec<Request> {
     requests
 }
 
-fn scenarios() -> Vec<Vec<u8>> {
+pub(crate) fn scenarios() -> Vec<Vec<u8>> {
     let texts = BUILTINS.iter().map(|builtin| builtin.text.as_bytes().to_vec());
     let edits = (0..BUILTINS.len() as u8).map(|first| {
         [vec![EDITS, first], (0..6_u8).flat_map(|place| [0, 0, place * 7, place * 4]).collect()].concat()

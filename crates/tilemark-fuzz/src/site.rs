@@ -1,14 +1,10 @@
 //! What a site with sessions in a guest answers, on several wires.
 
-use crate::Target;
 use std::collections::BTreeMap;
 use tilemark_load::{Conversation, Progress};
 use tilemark_plan::workload::{SessionFiles, SessionPage, SessionsParameters};
 use tilemark_units::Bytes;
 use tilemark_workloads::{sessions, web::fill_body};
-
-pub(crate) const ANSWERS: Target =
-    Target { name: "site", about: "answers of a site with sessions", take: take_answers, seeds: answers };
 
 /// Of its only page, and of each of its files.
 const SIZE: u64 = 100;
@@ -89,7 +85,7 @@ fn right_page(request: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{line}").as_bytes(), &body].concat()
 }
 
-fn answers() -> Vec<Vec<u8>> {
+pub(crate) fn answers() -> Vec<Vec<u8>> {
     let mut body = vec![0; SIZE as usize];
     fill_body(&mut body);
     let file = [format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").as_bytes(), &body].concat();

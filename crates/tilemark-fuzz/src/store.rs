@@ -1,27 +1,10 @@
 //! Servers of databases: whatever answers at the address of a store.
 
-use crate::{
-    Target,
-    server::{Script, Server, joined, parts},
-};
+use crate::server::{Script, Server, joined, parts};
 use std::{panic, sync::Once};
 use tilemark_store::{
     Books, Cart, Confirmed, DatabaseAddress, DatabaseBooks, Endpoint, Engine, Item, MariadbSession,
     NewCustomer, PostgresqlSession, Search, SearchKey, Session, StoreError, audit, inspect,
-};
-
-pub(crate) const MARIADB: Target = Target {
-    name: "mariadb",
-    about: "a server of MariaDB: log-in, orders, inspection, audit",
-    take: take_mariadb,
-    seeds: mariadb,
-};
-
-pub(crate) const POSTGRESQL: Target = Target {
-    name: "postgresql",
-    about: "a server of PostgreSQL: log-in, orders, inspection, audit",
-    take: take_postgresql,
-    seeds: postgresql,
 };
 
 /// The first byte says what the client wants and how far the server behaves: an input whose server must say all of a log-in right
@@ -213,7 +196,7 @@ fn mariadb_greeting(wanted: Wanted) -> Vec<Vec<u8>> {
     answers
 }
 
-fn mariadb() -> Vec<Vec<u8>> {
+pub(crate) fn mariadb() -> Vec<Vec<u8>> {
     let row = [&[0, 0][..], &[7, 0, 0, 0, 0, 0, 0, 0], b"\x01a\x01b\x01c"].concat();
     let login = packets(&[
         vec![4],
@@ -336,7 +319,7 @@ fn postgresql_greeting(wanted: Wanted) -> Vec<Vec<u8>> {
     answers
 }
 
-fn postgresql() -> Vec<Vec<u8>> {
+pub(crate) fn postgresql() -> Vec<Vec<u8>> {
     let seven = 7_i32.to_be_bytes();
     let cents = 1200_i64.to_be_bytes();
     let begun = command(b"BEGIN\0");

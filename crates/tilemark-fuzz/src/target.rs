@@ -12,3 +12,12 @@ pub struct Target {
     /// First inputs, made by our own encoders.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
+
+pub(crate) const fn of(
+    name: &'static str,
+    about: &'static str,
+    take: fn(&[u8]),
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    Target { name, about, take, seeds }
+}

@@ -1,14 +1,6 @@
 //! What the kernel says about the host and about processes, which name themselves.
 
-use crate::Target;
 use tilemark_host::{parse_list, placement, telemetry::parse};
-
-pub(crate) const TELEMETRY: Target = Target {
-    name: "telemetry",
-    about: "files of /proc, /sys and control groups",
-    take: take_telemetry,
-    seeds: files,
-};
 
 /// Takes a file of the kernel's.
 pub fn take_telemetry(bytes: &[u8]) {
@@ -26,7 +18,7 @@ pub fn take_telemetry(bytes: &[u8]) {
     }
 }
 
-fn files() -> Vec<Vec<u8>> {
+pub(crate) fn files() -> Vec<Vec<u8>> {
     let files: [&str; 15] = [
         "cpu  10 1 5 100 2 0 1 0 3 0\ncpu0 10 1 5 100 2 0 1 0 3 0\nintr 1\nctxt 2\nprocs_running 3\nprocs_blocked 0\n",
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=3\n",

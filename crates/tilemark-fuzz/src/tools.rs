@@ -1,10 +1,6 @@
 //! Reports of tools that run inside of guests.
 
-use crate::Target;
 use tilemark_workloads::disk::parse_snapshot;
-
-pub(crate) const FIO: Target =
-    Target { name: "fio", about: "fio's report on the disks of a guest", take: take_fio, seeds: reports };
 
 /// Takes one or two reports of fio.
 pub fn take_fio(bytes: &[u8]) {
@@ -16,7 +12,7 @@ pub fn take_fio(bytes: &[u8]) {
     }
 }
 
-fn reports() -> Vec<Vec<u8>> {
+pub(crate) fn reports() -> Vec<Vec<u8>> {
     let report = r#"{"jobs":[{"error":0,
 "read":{"runtime":1000,"total_ios":3,"io_bytes":30,"lat_ns":{"bins":{"1000":2,"2000":1}}},
 "write":{"runtime":999,"total_ios":1,"io_bytes":10,"lat_ns":{"bins":{"2000":1}}}}]}"#;

@@ -1,6 +1,5 @@
 //! What a web server in a guest answers.
 
-use crate::Target;
 use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{Factory, Progress};
 use tilemark_plan::{
@@ -9,13 +8,6 @@ use tilemark_plan::{
 };
 use tilemark_units::{Bytes, Span};
 use tilemark_workloads::web::{WebFactory, fill_body};
-
-pub(crate) const REQUESTS: Target = Target {
-    name: "requests",
-    about: "a file of requests of a web load",
-    take: take_requests,
-    seeds: requests,
-};
 
 /// Takes a file of requests, and what a load would send of it.
 pub fn take_requests(bytes: &[u8]) {
@@ -26,7 +18,7 @@ pub fn take_requests(bytes: &[u8]) {
     drop(web.own_requests());
 }
 
-fn requests() -> Vec<Vec<u8>> {
+pub(crate) fn requests() -> Vec<Vec<u8>> {
     [
         "[[request]]\npath = \"/\"\nweight = 7\n[[request]]\nmethod = \"POST\"\npath = \"/search\"\nbody = 'q=1'\n",
         "[[request]]\npath = \"/a\"\nheaders = { Accept = \"text/html\" }\nexpect_status = 404\ncontains = \"x\"\n",
@@ -35,9 +27,6 @@ fn requests() -> Vec<Vec<u8>> {
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
 }
-
-pub(crate) const ANSWERS: Target =
-    Target { name: "web", about: "answers of a web server", take: take_answers, seeds: answers };
 
 /// The file that is asked for, in bytes.
 const SIZE: usize = 100;
@@ -75,7 +64,7 @@ pub fn take_answers(bytes: &[u8]) {
     }
 }
 
-fn answers() -> Vec<Vec<u8>> {
+pub(crate) fn answers() -> Vec<Vec<u8>> {
     let mut body = vec![0; SIZE];
     fill_body(&mut body);
     let head = format!("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: {SIZE}\r\n\r\n");
