@@ -44,7 +44,7 @@ impl Tls {
     /// TLS 1.3 to a guest at that address. A guest makes its certificate itself, so that nobody has signed it: any one is accepted whose key signs
     /// the handshake. What a handshake costs is then the same as with a signed one, but for the lookup of who signed it.
     pub fn to_guest(address: IpAddr) -> Self {
-        Self::with(ServerName::IpAddress(address.into()), any_certificate())
+        Self::with(ServerName::IpAddress(address.into()), AnyName::verifier(None))
     }
 
     /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of authorities; one of them must have signed its
@@ -65,8 +65,8 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("{host:?} is neither a name nor an address"))?;
         let verifier = match trust {
-            Trust::Anybody => any_certificate(),
-            Trust::Authorities(ca) => Arc::new(AnyName { signed: of_authorities(ca)? }),
+            Trust::Anybody => AnyName::verifier(None),
+            Trust::Authorities(ca) => AnyName::verifier(Some(of_authorities(ca)?)),
             Trust::AuthoritiesAndName(ca) => of_authorities(ca)?,
         };
         Ok(Self::with(name, verifier))
@@ -106,10 +106,6 @@ fn roots_of(pem: &str) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err("no certificate of an authority can be used".to_owned()) } else { Ok(roots) }
 }
 
-fn any_certificate() -> Arc<dyn ServerCertVerifier> {
-    Arc::new(AnyCertificate { algorithms: ring::default_provider().signature_verification_algorithms })
-}
-
 /// Accepts what one of these authorities has signed, for the name that it is asked by.
 fn of_authorities(ca: &str) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let roots = Arc::new(roots_of(ca)?);
@@ -118,11 +114,18 @@ fn of_authorities(ca: &str) -> Result<Arc<dyn ServerCertVerifier>, String> {
     Ok(verifier.map_err(|error| format!("the certificates of authorities cannot be used: {error}"))?)
 }
 
-/// Accepts a certificate for another name too.
+/// Accepts a certificate whose key signs the handshake, whatever its name.
 #[derive(Debug)]
 struct AnyName {
-    /// Checks who signed it, then the name.
-    signed: Arc<dyn ServerCertVerifier>,
+    /// Checks who signed it, then the name; `None`: anybody may have.
+    signed: Option<Arc<dyn ServerCertVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl AnyName {
+    fn verifier(signed: Option<Arc<dyn ServerCertVerifier>>) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Self { signed, algorithms: ring::default_provider().signature_verification_algorithms })
+    }
 }
 
 impl ServerCertVerifier for AnyName {
@@ -134,58 +137,14 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.signed.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+        let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
+        match signed.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             // The name is the last that is checked: all else is right.
             Err(Error::InvalidCertificate(error)) if is_of_name(&error) => {
                 Ok(ServerCertVerified::assertion())
             }
             other => other,
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
-    }
-}
-
-const fn is_of_name(error: &CertificateError) -> bool {
-    matches!(error, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
-}
-
-/// Accepts a certificate by its key alone.
-#[derive(Debug)]
-struct AnyCertificate {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -209,6 +168,10 @@ impl ServerCertVerifier for AnyCertificate {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+const fn is_of_name(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
 }
 
 /// What ends a wire: the peer does not speak TLS, or not as it must.
