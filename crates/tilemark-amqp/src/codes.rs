@@ -9,43 +9,43 @@ pub enum Scope {
     Connection,
 }
 
-/// Why a peer closes a channel or a connection.
+/// Why a peer closes a channel or a connection, by its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplyCode {
-    /// 200: a normal end.
-    Success,
-    /// 311: the content is larger than the server takes.
-    ContentTooLarge,
-    /// 312: a mandatory message found no queue.
-    NoRoute,
-    /// 320: an operator closed the connection.
-    ConnectionForced,
-    /// 403: wrong password, or a name that the client may not use.
-    AccessRefused,
-    /// 404: no such queue or exchange.
-    NotFound,
-    /// 405: another connection holds the queue exclusively.
-    ResourceLocked,
-    /// 406: the object exists and is declared otherwise, or a tag is unknown.
-    PreconditionFailed,
-    /// 501: a frame that cannot be decoded.
-    FrameError,
-    /// 502: a frame whose fields are malformed.
-    SyntaxError,
-    /// 503: a method that is invalid in this state.
-    CommandInvalid,
-    /// 504: the channel is not open, or is open already.
-    ChannelError,
-    /// 505: a frame that was not expected here, such as a body without its header.
-    UnexpectedFrame,
-    /// 506: the server is out of a resource.
-    ResourceError,
-    /// 530: not allowed by the settings, such as an unknown virtual host.
-    NotAllowed,
-    /// 540: not implemented by this server.
-    NotImplemented,
-    /// 541: the server failed.
-    InternalError,
+    /// A normal end.
+    Success = 200,
+    /// The content is larger than the server takes.
+    ContentTooLarge = 311,
+    /// A mandatory message found no queue.
+    NoRoute = 312,
+    /// An operator closed the connection.
+    ConnectionForced = 320,
+    /// Wrong password, or a name that the client may not use.
+    AccessRefused = 403,
+    /// No such queue or exchange.
+    NotFound = 404,
+    /// Another connection holds the queue exclusively.
+    ResourceLocked = 405,
+    /// The object exists and is declared otherwise, or a tag is unknown.
+    PreconditionFailed = 406,
+    /// A frame that cannot be decoded.
+    FrameError = 501,
+    /// A frame whose fields are malformed.
+    SyntaxError = 502,
+    /// A method that is invalid in this state.
+    CommandInvalid = 503,
+    /// The channel is not open, or is open already.
+    ChannelError = 504,
+    /// A frame that was not expected here, such as a body without its header.
+    UnexpectedFrame = 505,
+    /// The server is out of a resource.
+    ResourceError = 506,
+    /// Not allowed by the settings, such as an unknown virtual host.
+    NotAllowed = 530,
+    /// Not implemented by this server.
+    NotImplemented = 540,
+    /// The server failed.
+    InternalError = 541,
 }
 
 impl ReplyCode {
@@ -71,25 +71,7 @@ impl ReplyCode {
 
     /// The number on the wire.
     pub const fn number(self) -> u16 {
-        match self {
-            Self::Success => 200,
-            Self::ContentTooLarge => 311,
-            Self::NoRoute => 312,
-            Self::ConnectionForced => 320,
-            Self::AccessRefused => 403,
-            Self::NotFound => 404,
-            Self::ResourceLocked => 405,
-            Self::PreconditionFailed => 406,
-            Self::FrameError => 501,
-            Self::SyntaxError => 502,
-            Self::CommandInvalid => 503,
-            Self::ChannelError => 504,
-            Self::UnexpectedFrame => 505,
-            Self::ResourceError => 506,
-            Self::NotAllowed => 530,
-            Self::NotImplemented => 540,
-            Self::InternalError => 541,
-        }
+        self as u16
     }
 
     /// The code of a number from the wire; `None` for numbers that the specification does not have.
@@ -122,24 +104,10 @@ impl ReplyCode {
 
     /// Whether the specification calls it a soft error (channel) or a hard one (connection).
     pub const fn scope(self) -> Scope {
-        match self {
-            Self::Success
-            | Self::ContentTooLarge
-            | Self::NoRoute
-            | Self::AccessRefused
-            | Self::NotFound
-            | Self::ResourceLocked
-            | Self::PreconditionFailed => Scope::Channel,
-            Self::ConnectionForced
-            | Self::FrameError
-            | Self::SyntaxError
-            | Self::CommandInvalid
-            | Self::ChannelError
-            | Self::UnexpectedFrame
-            | Self::ResourceError
-            | Self::NotAllowed
-            | Self::NotImplemented
-            | Self::InternalError => Scope::Connection,
+        if self.number() >= 500 || matches!(self, Self::ConnectionForced) {
+            Scope::Connection
+        } else {
+            Scope::Channel
         }
     }
 }

@@ -269,36 +269,22 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 10] = [
-        Self::DeathSignal,
-        Self::Session,
-        Self::HugePages,
-        Self::Processors,
-        Self::Memory,
-        Self::OomScore,
-        Self::Descriptors,
-        Self::Starter,
-        Self::Walls,
-        Self::Program,
+    const NAMES: [(Self, &'static str); 10] = [
+        (Self::DeathSignal, "setting the signal that follows its parent"),
+        (Self::Session, "starting a session"),
+        (Self::HugePages, "doing without huge pages"),
+        (Self::Processors, "choosing processors"),
+        (Self::Memory, "choosing the NUMA nodes of its memory"),
+        (Self::OomScore, "setting its order in memory shortage"),
+        (Self::Descriptors, "handing descriptors"),
+        (Self::Starter, "finding its parent alive"),
+        (Self::Walls, "giving up capabilities and system calls"),
+        (Self::Program, "executing the program"),
     ];
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::DeathSignal => "setting the signal that follows its parent",
-            Self::Session => "starting a session",
-            Self::HugePages => "doing without huge pages",
-            Self::Processors => "choosing processors",
-            Self::Memory => "choosing the NUMA nodes of its memory",
-            Self::OomScore => "setting its order in memory shortage",
-            Self::Descriptors => "handing descriptors",
-            Self::Starter => "finding its parent alive",
-            Self::Walls => "giving up capabilities and system calls",
-            Self::Program => "executing the program",
-        }
-    }
-
     fn name_of(number: u32) -> &'static str {
-        Self::ALL.get(number as usize).map_or("a step", |step| step.name())
+        let found = Self::NAMES.into_iter().find(|(step, _)| *step as u32 == number);
+        found.map_or("a step", |(_, name)| name)
     }
 }
 
