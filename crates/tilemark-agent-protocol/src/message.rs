@@ -127,6 +127,25 @@ pub struct Service {
 }
 
 impl Service {
+    /// A service of a role that needs no more than its guest's memory and processors.
+    pub const fn new(role: Role, memory: Bytes, vcpus: u32) -> Self {
+        Self {
+            role,
+            memory,
+            vcpus,
+            is_emulated: false,
+            broker: None,
+            tls: false,
+            holds: None,
+            credentials: None,
+            run: Vec::new(),
+            ready: None,
+            pages: None,
+            sql: None,
+            then: Vec::new(),
+        }
+    }
+
     /// The files that its load asks for; those of the default where it has none.
     pub fn web(&self) -> WebParameters {
         match &self.holds {

@@ -159,19 +159,9 @@ mod tests {
 
     fn service(script: &str, ready: Ready) -> Service {
         Service {
-            role: Role::Program,
-            memory: Bytes::from_mib(64),
-            vcpus: 1,
-            is_emulated: false,
-            broker: None,
-            holds: None,
-            credentials: None,
             run: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
             ready: Some(ready),
-            pages: None,
-            sql: None,
-            tls: false,
-            then: Vec::new(),
+            ..Service::new(Role::Program, Bytes::from_mib(64), 1)
         }
     }
 

@@ -99,21 +99,7 @@ mod tests {
         };
         let version = QemuVersion { major: 7, minor: 2, micro: 0 };
         let mut plan = tilemark_fixtures::guest(0, Role::Idle);
-        let service = Service {
-            role: Role::Idle,
-            memory: plan.memory,
-            vcpus: 1,
-            is_emulated: true,
-            broker: None,
-            holds: None,
-            credentials: None,
-            run: Vec::new(),
-            ready: None,
-            pages: None,
-            sql: None,
-            tls: false,
-            then: Vec::new(),
-        };
+        let service = Service { is_emulated: true, ..Service::new(Role::Idle, plan.memory, 1) };
         let now = SystemTime::now();
         let key = |settings: &QemuSettings, plan: &GuestPlan| {
             template_key(settings, version, plan, &service, now).unwrap()

@@ -170,21 +170,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
 }
 
 pub fn service(guest: &GuestPlan) -> Service {
-    Service {
-        role: guest.role,
-        memory: guest.memory,
-        vcpus: guest.vcpus,
-        is_emulated: false,
-        broker: None,
-        holds: None,
-        credentials: None,
-        run: Vec::new(),
-        ready: None,
-        pages: None,
-        sql: None,
-        tls: false,
-        then: Vec::new(),
-    }
+    Service::new(guest.role, guest.memory, guest.vcpus)
 }
 
 pub fn exists(path: &Path) -> bool {

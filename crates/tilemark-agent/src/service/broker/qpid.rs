@@ -75,21 +75,9 @@ mod tests {
     #[test]
     fn only_an_emulated_java_gets_a_flag_for_its_compiler() {
         let has_the_flag = |is_emulated| {
-            let service = Service {
-                role: Role::Broker,
-                memory: Bytes::from_gib(1),
-                vcpus: 1,
-                is_emulated,
-                broker: Some(BrokerService::QpidBrokerJ),
-                holds: None,
-                credentials: None,
-                run: Vec::new(),
-                ready: None,
-                pages: None,
-                sql: None,
-                tls: false,
-                then: Vec::new(),
-            };
+            let broker = Some(BrokerService::QpidBrokerJ);
+            let service =
+                Service { is_emulated, broker, ..Service::new(Role::Broker, Bytes::from_gib(1), 1) };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")
         };
         assert!(has_the_flag(true) && !has_the_flag(false));

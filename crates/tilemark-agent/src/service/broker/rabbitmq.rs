@@ -89,21 +89,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // In Erlang's place a program that does not know its options and says so by 125.
         symlink("/usr/bin/timeout", folder.path().join("erl")).unwrap();
-        let service = Service {
-            role: Role::Broker,
-            memory: Bytes::from_gib(1),
-            vcpus: 1,
-            is_emulated: false,
-            broker: Some(BrokerService::Rabbitmq),
-            holds: None,
-            credentials: None,
-            run: Vec::new(),
-            ready: None,
-            pages: None,
-            sql: None,
-            tls: false,
-            then: Vec::new(),
-        };
+        let broker = Some(BrokerService::Rabbitmq);
+        let service = Service { broker, ..Service::new(Role::Broker, Bytes::from_gib(1), 1) };
         let path = format!("{}:/usr/bin:/bin", folder.path().display());
         let mut command = RabbitMq.command(&service);
         command.env("PATH", path).env("HOME", folder.path()).stdin(Stdio::null()).stderr(Stdio::null());
