@@ -137,18 +137,42 @@ pub(crate) fn declare_with<'a>(queue: &'a str, flags: QueueFlags, arguments: Tab
     }
 }
 
+/// Flags of `exchange.declare`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExchangeFlags {
+    pub(crate) passive: bool,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+    pub(crate) no_wait: bool,
+}
+
 pub(crate) fn exchange<'a>(exchange: &'a str, kind: &'a str) -> Method<'a> {
+    exchange_with(exchange, kind, ExchangeFlags::default(), Table::default())
+}
+
+pub(crate) fn exchange_with<'a>(
+    exchange: &'a str,
+    kind: &'a str,
+    flags: ExchangeFlags,
+    arguments: Table<'a>,
+) -> Method<'a> {
+    let ExchangeFlags { passive, durable, auto_delete, no_wait } = flags;
     Method::ExchangeDeclare {
         reserved_1: 0,
         exchange: name(exchange),
         kind: name(kind),
-        passive: false,
-        durable: false,
-        auto_delete: false,
+        passive,
+        durable,
+        auto_delete,
         internal: false,
-        no_wait: false,
-        arguments: Table::default(),
+        no_wait,
+        arguments,
     }
+}
+
+pub(crate) fn delete_queue(queue: &str) -> Method<'_> {
+    let queue = name(queue);
+    Method::QueueDelete { reserved_1: 0, queue, if_unused: false, if_empty: false, no_wait: false }
 }
 
 pub(crate) fn bind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Method<'a> {
@@ -161,6 +185,11 @@ pub(crate) fn bind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Metho
         no_wait: false,
         arguments: Table::default(),
     }
+}
+
+pub(crate) fn unbind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Method<'a> {
+    let (queue, exchange, routing_key) = (name(queue), name(exchange), name(key));
+    Method::QueueUnbind { reserved_1: 0, queue, exchange, routing_key, arguments: Table::default() }
 }
 
 /// Binds a queue to a headers exchange.

@@ -15,7 +15,9 @@ use tilemark_amqp::{Method, Properties, Table};
 use super::disk::Disk;
 use super::recovery::recover;
 use super::writer::{Batch, Writer};
-use crate::engine::testing::{Lab, QueueFlags, ack, bind, declare, get, name, publish};
+use crate::engine::testing::{
+    ExchangeFlags, Lab, QueueFlags, ack, bind, declare, exchange_with, get, publish,
+};
 use crate::ids::ConnectionId;
 
 const SECTOR: usize = 512;
@@ -392,17 +394,8 @@ impl<'r> Life<'r> {
 }
 
 fn durable_fanout(exchange: &str) -> Method<'_> {
-    Method::ExchangeDeclare {
-        reserved_1: 0,
-        exchange: name(exchange),
-        kind: name("fanout"),
-        passive: false,
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        no_wait: false,
-        arguments: Table::default(),
-    }
+    let flags = ExchangeFlags { durable: true, ..ExchangeFlags::default() };
+    exchange_with(exchange, "fanout", flags, Table::default())
 }
 
 /// What happened in a series of cuts.

@@ -3,7 +3,8 @@
 use tilemark_amqp::{FrameKind, Method, Properties, Table, TableBuilder, put_frame, put_header, put_method};
 
 use crate::engine::testing::{
-    Lab, QueueFlags, ack, bind, consume, declare, declare_with, exchange, get, name, publish,
+    ExchangeFlags, Lab, QueueFlags, ack, bind, consume, declare, declare_with, exchange, exchange_with, get,
+    name, publish,
 };
 
 #[test]
@@ -153,17 +154,7 @@ fn only_known_arguments_are_taken() {
     let mut lab = Lab::new();
     let client = lab.client();
     let unknown = TableBuilder::new().text("x-unknown", "other");
-    let declare = Method::ExchangeDeclare {
-        reserved_1: 0,
-        exchange: name("e"),
-        kind: name("direct"),
-        passive: false,
-        durable: false,
-        auto_delete: false,
-        internal: false,
-        no_wait: false,
-        arguments: unknown.as_table(),
-    };
+    let declare = exchange_with("e", "direct", ExchangeFlags::default(), unknown.as_table());
     assert_ne!(unknown.as_table(), Table::default());
     lab.refused(client, &declare, 540);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tilemark_amqp::{Method, Properties, TableBuilder};
 
 use crate::Config;
-use crate::engine::testing::{Lab, QueueFlags, bind, bind_with, consume, declare, publish};
+use crate::engine::testing::{Lab, QueueFlags, bind, bind_with, consume, declare, delete_queue, publish};
 
 fn small_lab() -> Lab {
     let mut config = Config::new("127.0.0.1:0".parse().unwrap());
@@ -247,16 +247,7 @@ fn arguments_and_patterns_of_bindings_count_and_are_free_again_when_they_are_gon
     // Half of 2 MiB.
     assert!((20..23).contains(&bound), "{bound}");
     let client = lab.client();
-    lab.ask(
-        client,
-        &Method::QueueDelete {
-            reserved_1: 0,
-            queue: crate::engine::testing::name("q"),
-            if_unused: false,
-            if_empty: false,
-            no_wait: false,
-        },
-    );
+    lab.ask(client, &delete_queue("q"));
     let after = lab.engine.statistics().memory_bytes;
     assert!(after < before + 10_000, "{after} bytes, and {before} before");
     lab.ask(client, &declare("q", QueueFlags::default()));

@@ -3,7 +3,8 @@
 use tilemark_amqp::{Method, Properties, Table, TableBuilder};
 
 use crate::engine::testing::{
-    Lab, MemoryDisk, QueueFlags, bind, bind_exchange, bind_with, declare, exchange, name, properties, publish,
+    ExchangeFlags, Lab, MemoryDisk, QueueFlags, bind, bind_exchange, bind_with, declare, exchange,
+    exchange_with, name, properties, publish,
 };
 use crate::journal::Recovered;
 
@@ -82,18 +83,9 @@ fn a_chain_of_exchanges_that_go_with_their_last_binding_goes_as_a_whole() {
     let count = 5000;
     for number in 0..count {
         let exchange = format!("e{number}");
-        let declare = Method::ExchangeDeclare {
-            reserved_1: 0,
-            exchange: name(&exchange),
-            kind: name("fanout"),
-            passive: false,
-            durable: false,
-            auto_delete: number + 1 < count,
-            internal: false,
-            no_wait: true,
-            arguments: Table::default(),
-        };
-        lab.send(client, 1, &declare);
+        let flags =
+            ExchangeFlags { auto_delete: number + 1 < count, no_wait: true, ..ExchangeFlags::default() };
+        lab.send(client, 1, &exchange_with(&exchange, "fanout", flags, Table::default()));
         if number > 0 {
             lab.send(client, 1, &bind_exchange(&exchange, &format!("e{}", number - 1), ""));
         }
@@ -159,18 +151,8 @@ fn a_message_with_another_key_is_compared_with_each_headers_binding_once() {
 fn unroutable_messages_go_to_the_alternate_exchange() {
     let (mut lab, client) = lab_with(&["a", "b"]);
     let arguments = TableBuilder::new().text("alternate-exchange", "else");
-    let declare = Method::ExchangeDeclare {
-        reserved_1: 0,
-        exchange: name("d"),
-        kind: name("direct"),
-        passive: false,
-        durable: false,
-        auto_delete: false,
-        internal: false,
-        no_wait: false,
-        arguments: arguments.as_table(),
-    };
-    lab.ask(client, &declare);
+    let flags = ExchangeFlags::default();
+    lab.ask(client, &exchange_with("d", "direct", flags, arguments.as_table()));
     lab.ask(client, &bind("a", "d", "k"));
     let route = |lab: &mut Lab, key| reached(lab, client, ("d", key), NO_PROPERTIES, &["a", "b"]);
     assert_eq!(route(&mut lab, "other"), "");
@@ -210,18 +192,8 @@ fn bindings_of_every_kind_survive_a_restart() {
     lab.ask(client, &declare("q", QueueFlags { durable: true, ..QueueFlags::default() }));
     let alternate = TableBuilder::new().text("alternate-exchange", "amq.fanout");
     for (on, kind, arguments) in [("h", "headers", Table::default()), ("d", "direct", alternate.as_table())] {
-        let declare = Method::ExchangeDeclare {
-            reserved_1: 0,
-            exchange: name(on),
-            kind: name(kind),
-            passive: false,
-            durable: true,
-            auto_delete: false,
-            internal: false,
-            no_wait: false,
-            arguments,
-        };
-        lab.ask(client, &declare);
+        let flags = ExchangeFlags { durable: true, ..ExchangeFlags::default() };
+        lab.ask(client, &exchange_with(on, kind, flags, arguments));
     }
     let wanted = TableBuilder::new().text("a", "1");
     lab.ask(client, &bind_with("q", "h", wanted.as_table()));

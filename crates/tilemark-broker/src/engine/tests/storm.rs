@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
 
 use crate::engine::testing::{
-    Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as,
+    Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as, unbind,
 };
 use crate::ids::ConnectionId;
 use crate::journal::Recovered;
@@ -39,13 +39,7 @@ fn random_method<'a>(rng: &mut StdRng, durable: f64, limits: &'a TableBuilder) -
         }
         1 => exchange("e", if flag(rng) { "topic" } else { "direct" }),
         2..4 => bind(queue, pick(rng, &EXCHANGES), pick(rng, &KEYS)),
-        4 => Method::QueueUnbind {
-            reserved_1: 0,
-            queue: name(queue),
-            exchange: name(pick(rng, &EXCHANGES)),
-            routing_key: name(pick(rng, &KEYS)),
-            arguments: Table::default(),
-        },
+        4 => unbind(queue, pick(rng, &EXCHANGES), pick(rng, &KEYS)),
         5 => Method::QueueDelete {
             reserved_1: 0,
             queue: name(queue),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tilemark_amqp::{Method, Properties, Table, TableBuilder};
 
 use crate::engine::testing::{
-    Lab, QueueFlags, bind, consume, declare, declare_with, exchange, get, name, publish,
+    ExchangeFlags, Lab, QueueFlags, bind, consume, declare, declare_with, delete_queue, exchange,
+    exchange_with, get, name, publish, unbind,
 };
 
 #[test]
@@ -56,14 +57,7 @@ fn a_publisher_that_repeats_itself_notices_new_and_lost_bindings() {
     lab.ask(client, &declare("q", QueueFlags::default()));
     lab.ask(client, &bind("q", "amq.direct", "k"));
     lab.bytes(client, &message);
-    let unbind = Method::QueueUnbind {
-        reserved_1: 0,
-        queue: name("q"),
-        exchange: name("amq.direct"),
-        routing_key: name("k"),
-        arguments: Table::default(),
-    };
-    assert_eq!(lab.ask(client, &unbind), ["QueueUnbindOk"]);
+    assert_eq!(lab.ask(client, &unbind("q", "amq.direct", "k")), ["QueueUnbindOk"]);
     lab.bytes(client, &message);
     assert_eq!(lab.engine.statistics().messages, 1);
 }
@@ -103,13 +97,7 @@ fn a_deleted_queue_takes_its_messages_and_notifies_its_consumers() {
     lab.ask(other, &crate::engine::testing::prefetch(1));
     lab.ask(other, &consume("q", "c", false));
     lab.put(client, "q", "more");
-    let delete = Method::QueueDelete {
-        reserved_1: 0,
-        queue: name("q"),
-        if_unused: false,
-        if_empty: false,
-        no_wait: false,
-    };
+    let delete = delete_queue("q");
     assert_eq!(lab.ask(client, &delete), ["QueueDeleteOk { message_count: 1 }"]);
     assert_eq!(lab.hear(other), [r#"BasicCancel { consumer_tag: "c", no_wait: true }"#]);
     // Deleting what is gone succeeds; acknowledging what it had delivered still does, too.
@@ -182,41 +170,13 @@ fn a_queue_that_nobody_uses_expires_and_takes_its_exchange_along() {
 }
 
 fn auto_delete_exchange(exchange: &str) -> Method<'_> {
-    Method::ExchangeDeclare {
-        reserved_1: 0,
-        exchange: name(exchange),
-        kind: name("fanout"),
-        passive: false,
-        durable: false,
-        auto_delete: true,
-        internal: false,
-        no_wait: false,
-        arguments: Table::default(),
-    }
+    let flags = ExchangeFlags { auto_delete: true, ..ExchangeFlags::default() };
+    exchange_with(exchange, "fanout", flags, Table::default())
 }
 
 fn exchange_passive(exchange: &str) -> Method<'_> {
-    Method::ExchangeDeclare {
-        reserved_1: 0,
-        exchange: name(exchange),
-        kind: name("fanout"),
-        passive: true,
-        durable: false,
-        auto_delete: false,
-        internal: false,
-        no_wait: false,
-        arguments: Table::default(),
-    }
-}
-
-fn unbind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Method<'a> {
-    Method::QueueUnbind {
-        reserved_1: 0,
-        queue: name(queue),
-        exchange: name(exchange),
-        routing_key: name(key),
-        arguments: Table::default(),
-    }
+    let flags = ExchangeFlags { passive: true, ..ExchangeFlags::default() };
+    exchange_with(exchange, "fanout", flags, Table::default())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use tilemark_amqp::{Method, Properties, put_method};
 
-use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare, get, name, publish};
+use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare, delete_queue, get, name, publish};
 use crate::engine::work::{STEPS_OF_A_PEER, STEPS_OF_CHORES};
 use crate::ids::ConnectionId;
 
@@ -125,16 +125,7 @@ fn purging_deleting_and_closing_are_done_in_shares_and_answered_in_order() {
     let count = 60_000;
     for (what, method) in [
         ("purge", Method::QueuePurge { reserved_1: 0, queue: name("q"), no_wait: false }),
-        (
-            "delete",
-            Method::QueueDelete {
-                reserved_1: 0,
-                queue: name("q"),
-                if_unused: false,
-                if_empty: false,
-                no_wait: false,
-            },
-        ),
+        ("delete", delete_queue("q")),
     ] {
         let (mut lab, peer, bystander) = lab_with_unacknowledged(count);
         let mut wire = Vec::new();
