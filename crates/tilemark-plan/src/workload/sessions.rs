@@ -7,6 +7,7 @@ use crate::program::{PHP, Program};
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::Duration;
 use tilemark_units::{Bytes, Span};
 
@@ -155,9 +156,11 @@ impl SessionShape {
     }
 
     fn site(self) -> Site {
-        let mut shapes: BTreeMap<String, Site> =
-            toml::from_str(SHAPES).expect("the file is part of the program, and a test reads it");
-        shapes.remove(self.name()).expect("a test reads every shape")
+        // Asked for each guest of a plan, of which there can be thousands.
+        static SITES: LazyLock<BTreeMap<String, Site>> = LazyLock::new(|| {
+            toml::from_str(SHAPES).expect("the file is part of the program, and a test reads it")
+        });
+        SITES[self.name()].clone()
     }
 }
 
