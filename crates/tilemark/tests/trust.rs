@@ -184,3 +184,20 @@ fn whether_a_file_is_there_that_only_a_scenario_names_is_not_shown() {
         fs::rename(home.path().join("away"), secret).unwrap();
     }
 }
+
+#[test]
+fn files_that_a_file_brings_into_an_image_are_not_looked_up_without_trust() {
+    let home = Home::new();
+    let is_there = home.file("secret", "a secret");
+    let absent = home.path().join("absent");
+    for path in [&is_there, &absent] {
+        let image = format!("[image.files]\n\"/srv/file\" = {path:?}\n[ladder]");
+        let text = tilemark_fixtures::TILE.replacen("[ladder]", &image, 1);
+        let file = home.file("own.toml", &text);
+        let plan = ["plan", file.to_str().unwrap(), "--on", "native"];
+        let said = home.says(&plan);
+        assert!(said.words().contains("its files are read when you trust the scenario"), "{said:?}");
+        let trusted = home.says(&[&plan[..], &["--trust"]].concat());
+        assert_eq!(trusted.error.contains("which cannot be used"), *path == absent, "{trusted:?}");
+    }
+}

@@ -164,6 +164,9 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
     }
     let scenario = &prepared.plan.scenario;
     let said = prepared.image.said();
+    if prepared.is_untrusted(|found| found.key == "image.files") {
+        return Ok(format!("{said}: its files are read when you trust the scenario"));
+    }
     let spec = prepared.image.spec()?;
     // One that may not be read, or is damaged, is not in use either: the run says so when it builds it.
     let look = |cache: &Path| ImageCache::look(cache, spec).unwrap_or(InCache::Missing);

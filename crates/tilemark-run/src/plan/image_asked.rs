@@ -42,14 +42,15 @@ pub struct ImageAsked {
     requested: RequestedImage,
     /// What it is called where the scenario makes it. Empty where no scenario asks for it.
     name: String,
-    /// Whether only the scenario's file names the `image.toml`, and nobody trusts that file.
+    /// Whether only the scenario's file names the `image.toml`, or files that did not come with it, and nobody trusts that file.
     is_untrusted: bool,
     /// What is to be built, once it was asked for: its files are hashed for it, which may be a GiB.
     spec: OnceLock<ImageSpec>,
 }
 
 impl ImageAsked {
-    /// The image of a scenario that was read from `origin`. What is in an `image.toml` that `is_untrusted` is in no message.
+    /// The image of a scenario that was read from `origin`. Where it `is_untrusted`, what is in its `image.toml` is in no message, and
+    /// files that did not come with the scenario are not looked up.
     ///
     /// # Errors
     /// When a file that it brings is absent, or leads out of the scenario's folder.
@@ -77,8 +78,11 @@ impl ImageAsked {
                 }
             }
             for file in made.files.values_mut() {
-                if let ImageFile::Host(path) = file {
-                    (real_folder, *path) = found(&folder, path)?;
+                match file {
+                    ImageFile::Host(path) if is_beside(path) || !is_untrusted => {
+                        (real_folder, *path) = found(&folder, path)?;
+                    }
+                    ImageFile::Host(_) | ImageFile::Text { .. } => {}
                 }
             }
         }

@@ -218,7 +218,8 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if let Some(Sides { a, b }) = &asked.sides {
         checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
     }
-    let of_image = is_untrusted(&|found| ["image", "image.from"].contains(&found.key.as_str()));
+    let of_image =
+        is_untrusted(&|found| ["image", "image.from", "image.files"].contains(&found.key.as_str()));
     let image = ImageAsked::of_scenario(&plan.scenario, &plan.origin, of_image)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
