@@ -1,4 +1,7 @@
-//! The tile, the host and the request that tests of many crates plan with. No program that ships knows this crate.
+//! The tile, the host and the request that tests of many crates plan with, and figures of repeats. No program that ships knows this
+//! crate.
+
+pub mod figures;
 
 use std::collections::BTreeMap;
 use tilemark_plan::{
@@ -55,6 +58,23 @@ rate = "10/s"
 [load.web]
 [ladder]
 tiles = [2]
+"#;
+
+/// A program of the user's own in one guest, that prints how long it took.
+pub const COMMAND: &str = r#"
+schema = 1
+name = "own"
+about = "A program of one's own."
+ladder.tiles = [1, 2]
+guest = [{ name = "guest", role = "compute" }]
+[[load]]
+name = "job"
+guest = "guest"
+[load.command]
+run = ["bench"]
+figure = 'took ([0-9.]+)'
+unit = "s"
+better = "lower"
 "#;
 
 /// A host with KVM and all of its memory free.
@@ -117,6 +137,11 @@ pub fn request(backends: &[Backend]) -> Request {
         demonstrate: None,
         seed: 1,
     }
+}
+
+/// Settings as flags give them, by key.
+pub fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// The plan of a scenario that is right.

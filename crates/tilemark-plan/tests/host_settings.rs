@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
 use std::collections::BTreeMap;
-use tilemark_fixtures as fixtures;
+use tilemark_fixtures::{self as fixtures, settings as flags};
 use tilemark_plan::{
     host_settings::ProfileSettings,
     parse::Draft,
@@ -24,10 +24,6 @@ fn plan(text: &str, request: &Request) -> Plan {
 fn problem(text: &str, request: &Request) -> String {
     let host = fixtures::host(4, Bytes::from_gib(64));
     resolve(&Draft::from_toml(text, "test").unwrap(), request, &host).unwrap_err().to_string()
-}
-
-fn flags(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// `key=value` of what a point sets.

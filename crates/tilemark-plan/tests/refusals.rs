@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
-use tilemark_fixtures::{self as fixtures, host};
+use tilemark_fixtures::{self as fixtures, host, settings};
 use tilemark_plan::{
     parse::Draft,
     plan::Backend,
@@ -51,9 +51,6 @@ fn has(report: &str, words: &[&str]) {
 }
 
 fn sides(a: &[(&str, &str)], b: &[(&str, &str)]) -> Request {
-    let settings = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    };
     Request { sides: Some(Sides { a: settings(a), b: settings(b) }), ..asked() }
 }
 

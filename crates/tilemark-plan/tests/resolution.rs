@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use tilemark_fixtures::{self as fixtures, TILE_WITH_CLIENT as FROM_A_GUEST, host};
+use tilemark_fixtures::{self as fixtures, TILE_WITH_CLIENT as FROM_A_GUEST, host, settings};
 use tilemark_plan::plan::Swell;
 use tilemark_plan::{
     builtin::builtin,
@@ -48,10 +48,6 @@ repeats = 3
 
 fn asked() -> Request {
     fixtures::request(&[Backend::Native])
-}
-
-fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn plan(text: &str, request: &Request) -> Result<Plan, Problems> {
@@ -137,8 +133,7 @@ fn guests_have_names_addresses_and_macs_of_their_own() {
 #[test]
 fn the_load_has_a_quarter_of_the_threads_to_itself() {
     for (threads, of_load) in [(2, 1), (4, 1), (8, 2), (64, 16)] {
-        let draft = Draft::from_toml(TILE, "test").unwrap();
-        let plan = resolve(&draft, &asked(), &host(threads, Bytes::from_gib(64))).unwrap();
+        let plan = fixtures::plan(TILE, &asked(), &host(threads, Bytes::from_gib(64)));
         assert_eq!(plan.processors.load.len(), of_load);
         assert_eq!(plan.processors.load.len() + plan.processors.guests.len(), threads as usize);
         assert!(
@@ -155,23 +150,10 @@ fn each_kind_of_database_is_expected_to_be_loaded_once() {
 schema = 1
 name = "shop"
 about = "a test"
-headline = "orders"
 image = "database"
-[[guest]]
-name = "db"
-role = "database"
-memory = "512MiB"
-[[guest.disk]]
-size = "2GiB"
-on = "{on}"
-[[load]]
-name = "orders"
-guest = "db"
-loop = "closed"
-[load.store]
-data = "{data}"
-[ladder]
-tiles = [1, 2]
+guest = [{{ name = "db", role = "database", memory = "512MiB", disk = [{{ size = "2GiB", on = "{on}" }}] }}]
+load = [{{ name = "orders", guest = "db", loop = "closed", store = {{ data = "{data}" }} }}]
+ladder.tiles = [1, 2]
 "#
         )
     };
@@ -192,15 +174,9 @@ fn a_third_party_broker_is_planned_with_its_runtime() {
 schema = 1
 name = "t"
 about = "a test"
-[[guest]]
-name = "broker"
-role = "broker"
-broker = "{broker}"
-memory = "1GiB"
-[ladder]
-tiles = [1, 2]
-[measure]
-start = "{start}"
+guest = [{{ name = "broker", role = "broker", broker = "{broker}", memory = "1GiB" }}]
+ladder.tiles = [1, 2]
+measure.start = "{start}"
 "#
         );
         let plan = plan(&text, &Request { backends: vec![backend], ..asked() }).unwrap();
@@ -257,8 +233,7 @@ fn a_twin_with_a_database_is_counted_with_what_its_server_can_cache() {
         let text = tilemark_plan::builtin::builtin("oltp").unwrap().text;
         let settings = [("load.orders.store.data".to_owned(), data.to_owned())].into();
         let request = Request { backends: vec![backend], settings, ..asked() };
-        let draft = Draft::from_toml(text, "oltp").unwrap();
-        let plan = resolve(&draft, &request, &host(4, Bytes::from_gib(64))).unwrap();
+        let plan = plan(text, &request).unwrap();
         (expect::memory_of(&plan.points[0]).as_mib(), plan.points[0].guests[0].memory.as_mib())
     };
     let (small, of_guest) = memory("10MB", Backend::Native);
@@ -284,8 +259,7 @@ fn only_guests_with_databases_are_expected_to_start_as_slowly_as_those() {
 fn a_tile_of_eight_may_be_tried_32_times_as_twins_on_24_gib() {
     let text = tilemark_plan::builtin::builtin("consolidation").unwrap().text;
     let request = Request { tiles: Some(vec![32]), preset: Some("quick".to_owned()), ..asked() };
-    let draft = Draft::from_toml(text, "consolidation").unwrap();
-    let plan = resolve(&draft, &request, &host(2, Bytes::from_gib(24))).unwrap();
+    let plan = fixtures::plan(text, &request, &host(2, Bytes::from_gib(24)));
     assert_eq!(plan.expected.guests, 256);
 }
 
@@ -310,8 +284,7 @@ fn with_addresses(count: u8) -> HostSummary {
 
 #[test]
 fn guests_on_the_users_bridge_have_its_addresses_and_hardware_addresses_of_their_own() {
-    let draft = Draft::from_toml(FROM_A_GUEST, "test").unwrap();
-    let mut plan = resolve(&draft, &asked(), &with_addresses(100)).unwrap();
+    let mut plan = fixtures::plan(FROM_A_GUEST, &asked(), &with_addresses(100));
     let guests = &plan.points[0].guests;
     let found: Vec<String> =
         guests.iter().map(|guest| format!("{} {}", guest.address, guest.mac)).take(2).collect();
@@ -546,25 +519,15 @@ schema = 1
 name = "t"
 about = "a test"
 headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "compute"
-role = "compute"
-[[load]]
-name = "web"
-guest = "web"
-rate = "900/s"
-[load.web]
-files = [{ size = "1KiB", weight = 1 }]
-[[load]]
-name = "compute"
-guest = "compute"
-loop = "closed"
-[load.jobs]
-[ladder]
-tiles = [1]
+guest = [
+    { name = "web", role = "web" },
+    { name = "compute", role = "compute" },
+]
+load = [
+    { name = "web", guest = "web", rate = "900/s", web = { files = [{ size = "1KiB", weight = 1 }] } },
+    { name = "compute", guest = "compute", loop = "closed", jobs = {} },
+]
+ladder.tiles = [1]
 "#;
 
 #[test]
@@ -732,10 +695,8 @@ fn with_surge(surge: &str, length: &str) -> String {
 
 #[test]
 fn a_surge_swells_the_headline_load_of_its_tile_where_others_are_beside_it() {
-    let draft =
-        Draft::from_toml(&with_surge("{ tile = 2, factor = 16, at = \"half\" }", "21s"), "test").unwrap();
-    let plan = resolve(&draft, &asked(), &host(4, Bytes::from_gib(64))).unwrap();
-    for point in &plan.points {
+    let swollen = plan(&with_surge("{ tile = 2, factor = 16, at = \"half\" }", "21s"), &asked()).unwrap();
+    for point in &swollen.points {
         for load in &point.loads {
             let Demand::Open { surge, .. } = &load.demand else { panic!("{load:?}") };
             let wanted = (load.tile == 2).then_some(Swell {
@@ -749,8 +710,7 @@ fn a_surge_swells_the_headline_load_of_its_tile_where_others_are_beside_it() {
     }
     let alone = TILE.replace("[1, 2, 4]", "[1, 2]");
     let alone = alone.replace("repeats = 3", "repeats = 3\nsurge = { tile = 1, factor = 2 }");
-    let draft = Draft::from_toml(&alone, "test").unwrap();
-    let plan = resolve(&draft, &asked(), &host(4, Bytes::from_gib(64))).unwrap();
+    let plan = plan(&alone, &asked()).unwrap();
     let has_surge = |tiles: u32| {
         let point = plan.points.iter().find(|point| point.tiles == tiles).unwrap();
         point.loads.iter().any(|load| matches!(load.demand, Demand::Open { surge: Some(_), .. }))
@@ -806,8 +766,7 @@ fn a_surge_may_be_of_sessions_from_outside_and_swells_the_tile_of_eight() {
         tiles: Some(vec![2]),
         ..asked()
     };
-    let draft = Draft::from_toml(builtin("consolidation").unwrap().text, "test").unwrap();
-    let plan = resolve(&draft, &request, &host(4, Bytes::from_gib(64))).unwrap();
+    let plan = plan(builtin("consolidation").unwrap().text, &request).unwrap();
     let is_swollen = |load: &&LoadPlan| matches!(load.demand, Demand::Open { surge: Some(_), .. });
     let swollen: Vec<(&str, u32)> =
         plan.points[0].loads.iter().filter(is_swollen).map(|load| (load.name.as_str(), load.tile)).collect();
@@ -929,8 +888,7 @@ fn a_command_asks_for_the_site_file_where_the_run_cannot_be_without_one() {
 fn every_scenario_has_a_preset_that_fits_the_host() {
     let request = Request { preset: Some("host".to_owned()), ..asked() };
     let tiles = |threads, memory| -> Vec<u32> {
-        let draft = Draft::from_toml(TILE, "test").unwrap();
-        let plan = resolve(&draft, &request, &host(threads, memory)).unwrap();
+        let plan = fixtures::plan(TILE, &request, &host(threads, memory));
         plan.points.iter().map(|point| point.tiles).collect()
     };
     // The reserve is 1 GiB, and a native tile of two guests is taken for 96 MiB.
@@ -958,8 +916,7 @@ fn an_unknown_preset_is_refused_with_those_that_exist() {
 fn twins_take_the_guests_threads_in_turn_whatever_their_sizes() {
     let text = TILE.replacen("role = \"web\"", "role = \"web\"\nvcpus = 2", 1);
     let request = Request { tiles: Some(vec![2]), ..asked() };
-    let planned =
-        resolve(&Draft::from_toml(&text, "test").unwrap(), &request, &host(8, Bytes::from_gib(64))).unwrap();
+    let planned = fixtures::plan(&text, &request, &host(8, Bytes::from_gib(64)));
     // Of eight threads two are the load's. A tile is a guest of two processors and one of one.
     let threads: Vec<&[u32]> =
         planned.points[0].guests.iter().map(|guest| guest.processors.as_slice()).collect();

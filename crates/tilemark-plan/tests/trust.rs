@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
 use std::collections::BTreeMap;
-use tilemark_fixtures as fixtures;
+use tilemark_fixtures::{self as fixtures, settings};
 use tilemark_plan::{
     builtin::BUILTINS,
     parse::Draft,
@@ -17,10 +17,6 @@ fn scenario(rest: &str) -> String {
     format!(
         "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"a\"\nrole = \"idle\"\n[ladder]\ntiles = [1, 2]\n{rest}"
     )
-}
-
-fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn asked() -> Request {

@@ -9,7 +9,7 @@ use tilemark_record::{
     NoAnswer, RecordError, RunDirectory, Runs,
     clients::{ClientFigures, ClockOffset},
     rows::{GuestRow, TelemetryRow},
-    summary::{HostFigures, RepeatSummary},
+    summary::RepeatSummary,
 };
 use tilemark_units::Bytes;
 
@@ -280,27 +280,7 @@ fn a_record_of_a_later_version_is_refused_by_its_number() {
 }
 
 fn summary() -> RepeatSummary {
-    RepeatSummary {
-        point: 0,
-        repeat: 1,
-        block: 1,
-        began_unix_ms: 0,
-        backend: Backend::Native,
-        loads: Vec::new(),
-        host: HostFigures::default(),
-        incidents: Vec::new(),
-        memory: None,
-        ready_s: None,
-        seconds_to_ready: None,
-        kernel_errors: Vec::new(),
-        settings: Vec::new(),
-        place: None,
-        is_load_in_place: None,
-        uses: Vec::new(),
-        levels: None,
-        hooks: Vec::new(),
-        clients: Vec::new(),
-    }
+    fixtures::figures::repeat(&plan().points[0], 1, 1)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod fixture;
 
 use std::collections::BTreeMap;
+use tilemark_fixtures::figures::guest_figures;
 use tilemark_plan::{
     plan::{Backend, Point, SideName},
     scenario::{LoopKind, Role, Surge, SurgeAt},
@@ -364,18 +365,7 @@ fn the_chart_of_fairness_compares_what_its_table_compares() {
 
 /// What a guest of tile 1 was asked, and what it answered.
 fn asked(name: &str, offered: u64, completed: u64) -> GuestFigures {
-    GuestFigures {
-        name: name.to_owned(),
-        tile: 1,
-        offered,
-        completed,
-        completed_in_time: None,
-        errors: 0,
-        latency_ms: LatencyMs::default(),
-        latency_histogram: None,
-        worst_second: None,
-        quality: None,
-    }
+    GuestFigures { offered, ..guest_figures(name, 1, completed, LatencyMs::default()) }
 }
 
 #[test]
@@ -1093,7 +1083,8 @@ fn power_is_shown_where_it_was_counted_and_not_mentioned_elsewhere() {
 
 #[test]
 fn the_figure_of_a_command_has_its_own_unit_and_is_not_a_rate() {
-    let bench = fixture::Bench { scenario: fixture::COMMAND, tiles: vec![1, 2], ..fixture::Bench::new() };
+    let bench =
+        fixture::Bench { scenario: tilemark_fixtures::COMMAND, tiles: vec![1, 2], ..fixture::Bench::new() };
     let mut report = bench.measure();
     report.result.idle_power_w = Some(40.0);
     for point in &mut report.result.points {

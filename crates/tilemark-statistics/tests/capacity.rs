@@ -13,13 +13,13 @@ use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use tilemark_fixtures as fixtures;
+use tilemark_fixtures::{self as fixtures, figures};
 use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_plan::resolve::Request;
-use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{LatencyMs, LatenessUs, Measured, VerdictStatus};
+use tilemark_plan::scenario::Role;
+use tilemark_record::result::{LatencyMs, LatenessUs, VerdictStatus};
 use tilemark_record::summary::{
-    Busy, EncodedHistogram, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary,
+    EncodedHistogram, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary,
 };
 use tilemark_statistics::judge::{CapacitySearch, Ended, Judgement, Known, Next, judge};
 use tilemark_units::Bytes;
@@ -205,41 +205,18 @@ impl World {
                 let own = (host.guests * self.normal()).exp();
                 let histogram = histogram(p99 * own, 4_000);
                 all.add(&histogram).unwrap();
+                let name = format!("tile-{:03}-web", index + 1);
                 GuestFigures {
-                    name: format!("tile-{:03}-web", index + 1),
-                    tile: index as u32 + 1,
-                    offered: 4_000,
-                    completed: 4_000,
-                    completed_in_time: None,
-                    errors: 0,
-                    latency_ms: latency(&histogram),
                     latency_histogram: Some(EncodedHistogram::of(&histogram)),
-                    worst_second: None,
-                    quality: None,
+                    ..figures::guest_figures(&name, index as u32 + 1, 4_000, latency(&histogram))
                 }
             })
             .collect();
         let had = self.repeats.iter().filter(|repeat| repeat.point == point.index).count() as u32;
         self.repeats.push(RepeatSummary {
-            point: point.index,
-            repeat: had + 1,
-            block: had + 1,
-            began_unix_ms: 0,
-            backend: point.backend,
             loads: vec![load(guests, &all)],
             host: quiet(),
-            incidents: Vec::new(),
-            memory: None,
-            ready_s: None,
-            seconds_to_ready: None,
-            kernel_errors: Vec::new(),
-            settings: Vec::new(),
-            place: None,
-            is_load_in_place: None,
-            uses: Vec::new(),
-            levels: None,
-            hooks: Vec::new(),
-            clients: Vec::new(),
+            ..figures::repeat(&point, had + 1, had + 1)
         });
     }
 
@@ -280,34 +257,12 @@ impl World {
 }
 
 fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
-    let completed = all.len();
     LoadFigures {
-        name: "web".to_owned(),
-        role: tilemark_plan::scenario::Role::Web,
-        loop_kind: LoopKind::Open,
-        measured: Measured::Outside,
-        unit: "requests".to_owned(),
-        seconds: 20.0,
-        offered: completed,
-        completed,
-        completed_in_time: Some(completed),
-        failed: 0,
-        wrong: 0,
-        bytes: completed,
-        latency_ms: latency(all),
+        completed_in_time: Some(all.len()),
         latency_histogram: Some(EncodedHistogram::of(all)),
-        quality: None,
         send_lateness_us: LatenessUs { p99: Some(50.0), ..LatenessUs::default() },
-        client_cpu_s: 1.0,
-        sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
         guests,
-        fairness: None,
-        errors: Vec::new(),
-        drift: None,
-        surge: None,
-        store: Vec::new(),
-        jobs: Vec::new(),
-        figure: None,
+        ..figures::load_figures("web", Role::Web, all.len(), latency(all))
     }
 }
 

@@ -342,8 +342,7 @@ mod tests {
     fn a_template_is_shared_by_loads_that_want_the_same_tables_of_sysbench() {
         let text = builtin("sysbench").unwrap().text;
         let kind = |settings: &[(&str, &str)]| {
-            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-            let settings = settings.iter().map(own).collect();
+            let settings = tilemark_fixtures::settings(settings);
             let point = &plan_of(text, &Request { settings, ..ladder() }).points[0];
             template_kind(point, &point.guests[0])
         };

@@ -130,13 +130,8 @@ mod tests {
 schema = 1
 name = "t"
 about = "a test"
-[[guest]]
-name = "broker"
-role = "broker"
-broker = "qpid-broker-j"
-memory = "1GiB"
-[ladder]
-tiles = [1]
+guest = [{ name = "broker", role = "broker", broker = "qpid-broker-j", memory = "1GiB" }]
+ladder.tiles = [1]
 "#;
 
     #[test]

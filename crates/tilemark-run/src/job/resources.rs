@@ -269,27 +269,13 @@ mod tests {
 schema = 1
 name = "disk"
 about = "A disk and a web server."
-headline = "web"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "4GiB"
-on = "store"
-[[guest]]
-name = "web"
-role = "web"
-[[load]]
-name = "web"
-guest = "web"
-rate = "10/s"
-connections = 1000
-[load.web]
-[ladder]
-tiles = [1, 3]
-[measure]
-length = "10s"
-repeats = 3
+guest = [
+    { name = "disk", role = "disk", disk = [{ size = "4GiB", on = "store" }] },
+    { name = "web", role = "web" },
+]
+load = [{ name = "web", guest = "web", rate = "10/s", connections = 1000, web = {} }]
+ladder.tiles = [1, 3]
+measure = { length = "10s", repeats = 3 }
 "#;
 
     fn places() -> Places {

@@ -125,26 +125,10 @@ mod tests {
 schema = 1
 name = "disk"
 about = "A disk."
-headline = "disk"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-on = "memory"
-[[load]]
-name = "disk"
-guest = "disk"
-loop = "closed"
-[load.disk]
-saturate = true
-depth = 4
-[ladder]
-tiles = [1]
-[measure]
-warmup = "1s"
-length = "3s"
-repeats = 3
+guest = [{ name = "disk", role = "disk", disk = [{ size = "64MiB", on = "memory" }] }]
+load = [{ name = "disk", guest = "disk", loop = "closed", disk = { saturate = true, depth = 4 } }]
+ladder.tiles = [1]
+measure = { warmup = "1s", length = "3s", repeats = 3 }
 "#;
 
     fn overstatement_of(backend: plan::Backend, completed: &[u64], readings: &[u64]) -> Option<String> {

@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn every_open_loop_whose_requests_are_too_few_for_a_p99_is_named_with_what_helps() {
         let warning = |scenario: &str, settings: &[(&str, &str)]| {
-            let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let request = Request { tiles: Some(vec![1]), settings: settings.collect(), ..ladder() };
+            let settings = tilemark_fixtures::settings(settings);
+            let request = Request { tiles: Some(vec![1]), settings, ..ladder() };
             too_few_requests(&plan_of(builtin(scenario).unwrap().text, &request))
         };
         let slow = [("load.web.rate", "5/s"), ("measure.length", "20s"), ("measure.repeats", "2")];

@@ -210,10 +210,8 @@ fn effects<'e>(all: impl IntoIterator<Item = &'e MeasureEffect>) -> String {
 mod tests {
     use super::*;
     use crate::failure::FailureCode;
-    use std::{cell::Cell, collections::BTreeMap};
-    use tilemark_record::result::{
-        Answer, Figure, JUDGED_BY, LeftOver, Limit, LimitResource, Provenance, RESULT_SCHEMA, Verdict,
-    };
+    use std::cell::Cell;
+    use tilemark_record::result::{Figure, LeftOver, Provenance, Verdict};
 
     fn found(keys: &[&str]) -> Screening {
         let paid = |key: &&str| SettingEffect {
@@ -273,41 +271,14 @@ mod tests {
 
     /// A screening in which one setting paid, with this verdict; what it could not restore.
     fn result(status: VerdictStatus, reason: Option<&str>, left: &[&str]) -> RunResult {
-        let limit = Limit { resource: LimitResource::Unknown, evidence: Vec::new() };
         RunResult {
-            schema: RESULT_SCHEMA,
-            judged_by: JUDGED_BY,
-            run: "run-1".to_owned(),
-            scenario: "web".to_owned(),
-            preset: None,
             verdict: Verdict { status, reasons: reason.map(str::to_owned).into_iter().collect() },
-            answer: Answer {
-                backend: None,
-                holds: None,
-                undecided: None,
-                breaks: None,
-                confidence: None,
-                capacity: None,
-                more: None,
-                untried: None,
-                vcpus_per_thread: None,
-                limit,
-                none_because: None,
-            },
-            sentence: String::new(),
-            cost: None,
-            comparison: None,
-            function: None,
-            scaling: Vec::new(),
-            interference: None,
             screening: Some(found(&["vm.swappiness"])),
-            points: Vec::new(),
-            idle_power_w: None,
             provenance: Provenance {
                 left: left.iter().map(|what| left_over(what)).collect(),
                 ..Provenance::default()
             },
-            missing: BTreeMap::new(),
+            ..tilemark_fixtures::figures::result("run-1", "web")
         }
     }
 

@@ -8,16 +8,15 @@ use super::{
 use crate::job::types::RunDone;
 use serde_json::Value;
 use std::{fs, path::Path};
-use tilemark_fixtures as fixtures;
+use tilemark_fixtures::{self as fixtures, figures};
 use tilemark_plan::{
     plan::{Backend, Plan, Point},
     resolve::Request,
-    workload::CommandParameters,
 };
 use tilemark_record::{
     Event, RunDirectory,
-    result::{LatencyMs, LatenessUs, Measured, Provenance, VerdictStatus},
-    summary::{Busy, CommandFigure, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary},
+    result::{Provenance, VerdictStatus},
+    summary::{HostFigures, LoadFigures, ProcessorFigures, RepeatSummary},
 };
 use tilemark_report::{Colour, Style, Trend};
 use tilemark_statistics::CHANGE_RUNS_MIN;
@@ -100,107 +99,23 @@ impl Made {
     }
 
     fn repeat(&self, point: &Point, repeat: u32, block: u32) -> RepeatSummary {
-        let wobble = 1.0 + f64::from((repeat * 7 + point.index as u32 * 3) % 5) / 1_000.0;
+        let p99 = self.p99 * figures::wobble(point, repeat);
         let processor = ProcessorFigures {
             guest_work: 0.4 * self.p99 / 20.0,
             load: 0.1,
             idle: 0.4,
             ..ProcessorFigures::default()
         };
+        let planned = &point.loads[0];
+        let load = LoadFigures {
+            figure: figures::printed(planned, p99),
+            ..figures::load_of_point(point, &planned.name, 4_000, |n| figures::latency(n, p99))
+        };
         RepeatSummary {
-            point: point.index,
-            repeat,
-            block,
-            began_unix_ms: 0,
-            backend: point.backend,
-            loads: vec![load(point, self.p99 * wobble)],
+            loads: vec![load],
             host: HostFigures { seconds: 20, processor, memory_total: 64 << 30, ..HostFigures::default() },
-            incidents: Vec::new(),
-            memory: None,
-            ready_s: None,
-            seconds_to_ready: None,
-            kernel_errors: Vec::new(),
-            settings: Vec::new(),
-            place: None,
-            is_load_in_place: None,
-            uses: Vec::new(),
-            hooks: Vec::new(),
-            clients: Vec::new(),
-            levels: None,
+            ..figures::repeat(point, repeat, block)
         }
-    }
-}
-
-fn load(point: &Point, p99: f64) -> LoadFigures {
-    let each = 4_000;
-    let guests: Vec<GuestFigures> = point
-        .loads
-        .iter()
-        .map(|load| GuestFigures {
-            name: point.guests[load.guest as usize].name.clone(),
-            tile: load.tile,
-            offered: each,
-            completed: each,
-            completed_in_time: None,
-            errors: 0,
-            latency_ms: latency(each, p99),
-            latency_histogram: None,
-            worst_second: None,
-            quality: None,
-        })
-        .collect();
-    let all = each * guests.len() as u64;
-    let first = &point.loads[0];
-    LoadFigures {
-        name: first.name.clone(),
-        role: point.guests[first.guest as usize].role,
-        loop_kind: first.demand.loop_kind(),
-        measured: Measured::Outside,
-        unit: "requests".to_owned(),
-        seconds: 20.0,
-        offered: all,
-        completed: all,
-        completed_in_time: None,
-        failed: 0,
-        wrong: 0,
-        bytes: all * 1_024,
-        latency_ms: latency(all, p99),
-        latency_histogram: None,
-        quality: None,
-        send_lateness_us: LatenessUs {
-            p50: Some(20.0),
-            p99: Some(80.0),
-            p999: Some(200.0),
-            max: Some(900.0),
-        },
-        client_cpu_s: 1.0,
-        sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
-        guests,
-        fairness: None,
-        errors: Vec::new(),
-        drift: None,
-        surge: None,
-        store: Vec::new(),
-        jobs: Vec::new(),
-        figure: first
-            .work
-            .command()
-            .and_then(CommandParameters::printed_figure)
-            .map(|(unit, better)| CommandFigure { value: p99, unit: unit.to_owned(), better }),
-    }
-}
-
-fn latency(n: u64, p99: f64) -> LatencyMs {
-    let (mean, p50, max) = (Some(p99 / 5.0), Some(p99 / 6.0), Some(p99 * 2.0));
-    LatencyMs {
-        n,
-        mean,
-        p50,
-        p90: Some(p99 / 2.0),
-        p99: Some(p99),
-        p999: Some(p99 * 1.5),
-        max,
-        ..LatencyMs::default()
     }
 }
 

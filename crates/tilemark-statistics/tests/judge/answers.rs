@@ -331,7 +331,7 @@ fn the_twin_is_not_the_answer_where_guests_were_measured() {
 fn the_mean_and_the_parts_of_good_and_tolerable_pages_have_limits_of_their_own() {
     let with_limits = SCENARIO
         .replace("[ladder]", "[gate]\nmean = \"40ms\"\ngood = \"95%\"\ntolerable = \"99%\"\n[ladder]");
-    let with_limits = with_limits.replace("[load.web]\n", "[load.sessions]\n");
+    let with_limits = with_limits.replace("web = {}", "sessions = {}");
     let pages = |good: f64, tolerable: f64| {
         move |repeat: &mut RepeatSummary| {
             let at = load(repeat, "steady");
@@ -412,7 +412,7 @@ fn means_and_parts_that_scatter_widely_have_intervals_of_what_can_be() {
 #[test]
 fn a_guest_with_few_good_pages_breaks_the_gate_however_many_are_beside_it() {
     let text = SCENARIO.replace("[ladder]", "[gate]\ngood = \"90%\"\n[ladder]");
-    let text = text.replace("[load.web]\n", "[load.sessions]\n");
+    let text = text.replace("web = {}", "sessions = {}");
     let pages =
         |good: u64, of: u64| Some(Quality { good, tolerable: of, of, good_ms: 3e3, tolerable_ms: 5e3 });
     let with_few = |repeat: &mut RepeatSummary| {

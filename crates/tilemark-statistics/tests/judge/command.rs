@@ -118,25 +118,15 @@ schema = 1
 name = "mixed"
 about = "two kinds of answers"
 headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-[[load]]
-name = "web"
-guest = "web"
-rate = "200/s"
-[load.web]
-[[load]]
-name = "disk"
-guest = "disk"
-{disk}
-[ladder]
-tiles = [1]
+guest = [
+    {{ name = "web", role = "web" }},
+    {{ name = "disk", role = "disk", disk = [{{ size = "64MiB" }}] }},
+]
+load = [
+    {{ name = "web", guest = "web", rate = "200/s", web = {{}} }},
+    {{ name = "disk", guest = "disk", {disk} }},
+]
+ladder.tiles = [1]
 "#
     )
 }
@@ -148,7 +138,7 @@ fn another_mix_of_answers_is_not_another_cost_of_one() {
         repeat.loads.iter_mut().filter(|load| load.name == "disk").for_each(|load| load.completed *= 2);
         repeat.host.processor.guest_work *= 1.8;
     };
-    let flat_out = web_and_disk("loop = \"closed\"\n[load.disk]\nsaturate = true");
+    let flat_out = web_and_disk("loop = \"closed\", disk = { saturate = true }");
     let judged = two_sides(&flat_out).on(SideName::B, more_of_the_disk).judged();
     assert_eq!(outcome(&judged), ComparisonOutcome::NoDifference, "{}", judged.sentence);
     assert_eq!(primary(judged.comparison.as_ref().unwrap()), ["web p50 at 1 tile", "web p99 at 1 tile"]);
@@ -156,7 +146,7 @@ fn another_mix_of_answers_is_not_another_cost_of_one() {
 
 #[test]
 fn answers_of_several_kinds_are_added_where_all_are_sent_at_a_rate() {
-    let at_rates = web_and_disk("rate = \"50/s\"\n[load.disk]");
+    let at_rates = web_and_disk("rate = \"50/s\", disk = {}");
     let dearer = |repeat: &mut RepeatSummary| repeat.host.processor.guest_work *= 1.2;
     let judged = two_sides(&at_rates).on(SideName::B, dearer).judged();
     assert_eq!(outcome(&judged), ComparisonOutcome::Worse, "{}", judged.sentence);

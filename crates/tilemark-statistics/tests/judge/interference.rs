@@ -16,40 +16,19 @@ schema = 1
 name = "roles"
 about = "four roles"
 headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "files"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-[[guest]]
-name = "hog"
-role = "compute"
-[[guest]]
-name = "idle"
-role = "idle"
-[[load]]
-name = "web"
-guest = "web"
-rate = "200/s"
-[load.web]
-[[load]]
-name = "files"
-guest = "files"
-loop = "closed"
-[load.disk]
-saturate = true
-[[load]]
-name = "hog"
-guest = "hog"
-loop = "closed"
-[load.memory]
-[ladder]
-tiles = [1]
-[measure]
-repeats = 3
+guest = [
+    { name = "web", role = "web" },
+    { name = "files", role = "disk", disk = [{ size = "64MiB" }] },
+    { name = "hog", role = "compute" },
+    { name = "idle", role = "idle" },
+]
+load = [
+    { name = "web", guest = "web", rate = "200/s", web = {} },
+    { name = "files", guest = "files", loop = "closed", disk = { saturate = true } },
+    { name = "hog", guest = "hog", loop = "closed", memory = {} },
+]
+ladder.tiles = [1]
+measure.repeats = 3
 "#;
 
 /// So many web guests, each under a rate.

@@ -11,25 +11,14 @@ schema = 1
 name = "two-roles"
 about = "two roles"
 headline = "pages"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "files"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-[[load]]
-name = "pages"
-guest = "web"
-rate = "200/s"
-[load.web]
-[[load]]
-name = "files"
-guest = "files"
-loop = "closed"
-[load.disk]
-saturate = true
+guest = [
+    { name = "web", role = "web" },
+    { name = "files", role = "disk", disk = [{ size = "64MiB" }] },
+]
+load = [
+    { name = "pages", guest = "web", rate = "200/s", web = {} },
+    { name = "files", guest = "files", loop = "closed", disk = { saturate = true } },
+]
 [ladder]
 tiles = [1]
 [measure]

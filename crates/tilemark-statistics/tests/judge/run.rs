@@ -1,16 +1,15 @@
 //! Synthetic runs: a plan by the real resolution, and repeats that are undisturbed and well within the gate until a
 //! test says otherwise.
 
-use tilemark_fixtures as fixtures;
+use tilemark_fixtures::{self as fixtures, figures};
+pub(crate) use tilemark_fixtures::{COMMAND, figures::latency};
 use tilemark_plan::plan::{Backend, Plan, Point, SideName};
 use tilemark_plan::resolve::{Request, Sides};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_plan::screening::Screening;
-use tilemark_plan::workload::CommandParameters;
-use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
+use tilemark_record::result::LatencyMs;
 use tilemark_record::summary::{
-    Busy, CommandFigure, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures,
-    RepeatSummary, SecondsToReady, WorstSecond,
+    HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary, SecondsToReady, WorstSecond,
 };
 use tilemark_statistics::judge::{Judgement, judge};
 use tilemark_units::Bytes;
@@ -21,23 +20,14 @@ schema = 1
 name = "example"
 about = "two web guests a tile"
 headline = "steady"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "burst"
-role = "web"
-[[load]]
-name = "steady"
-guest = "web"
-rate = "200/s"
-[load.web]
-[[load]]
-name = "bursts"
-guest = "burst"
-rate = "200/s"
-arrival = "bursts"
-[load.web]
+guest = [
+    { name = "web", role = "web" },
+    { name = "burst", role = "web" },
+]
+load = [
+    { name = "steady", guest = "web", rate = "200/s", web = {} },
+    { name = "bursts", guest = "burst", rate = "200/s", arrival = "bursts", web = {} },
+]
 [ladder]
 tiles = [1]
 [measure]
@@ -49,45 +39,10 @@ pub(crate) const CLOSED: &str = r#"
 schema = 1
 name = "flat-out"
 about = "one disk guest a tile"
-headline = "disk"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-[[load]]
-name = "disk"
-guest = "disk"
-loop = "closed"
-[load.disk]
-saturate = true
-[ladder]
-tiles = [1]
-[measure]
-repeats = 5
-"#;
-
-/// A program of the user's own in one guest a tile, that prints how long it took.
-pub(crate) const COMMAND: &str = r#"
-schema = 1
-name = "own"
-about = "a program of one's own"
-headline = "job"
-[[guest]]
-name = "guest"
-role = "compute"
-[[load]]
-name = "job"
-guest = "guest"
-[load.command]
-run = ["bench"]
-figure = 'took ([0-9.]+)'
-unit = "s"
-better = "lower"
-[ladder]
-tiles = [1]
-[measure]
-repeats = 5
+guest = [{ name = "disk", role = "disk", disk = [{ size = "64MiB" }] }]
+load = [{ name = "disk", guest = "disk", loop = "closed", disk = { saturate = true } }]
+ladder.tiles = [1]
+measure.repeats = 5
 "#;
 
 /// What a command prints that nothing slows, in its unit.
@@ -147,12 +102,9 @@ pub(crate) fn sides_at(
     a: &[(&str, &str)],
     b: &[(&str, &str)],
 ) -> Run {
-    let map =
-        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let mut request = request(&[Backend::Kvm], tiles);
-    request.settings = map(&[("measure.repeats", &repeats.to_string())]);
-    request.sides = Some(Sides { a: map(a), b: map(b) });
-    resolved(text, &request)
+    let settings = fixtures::settings(&[("measure.repeats", &repeats.to_string())]);
+    let sides = Some(Sides { a: fixtures::settings(a), b: fixtures::settings(b) });
+    resolved(text, &Request { settings, sides, ..request(&[Backend::Kvm], tiles) })
 }
 
 impl Run {
@@ -198,20 +150,13 @@ impl Run {
 
 /// An undisturbed repeat: p99 20 ms, everything served, one request in a thousand thousand late.
 pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
-    // Repeats scatter by a few thousandths, each by its own, so that intervals have a width.
-    let wobble = 1.0 + f64::from((repeat * 7 + point.index as u32 * 3) % 5) / 1_000.0;
+    let wobble = figures::wobble(point, repeat);
     let mut names: Vec<&str> = point.loads.iter().map(|load| load.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     RepeatSummary {
-        point: point.index,
-        repeat,
-        block,
-        began_unix_ms: 0,
-        backend: point.backend,
         loads: names.into_iter().map(|name| load(point, name, wobble)).collect(),
         host: host(),
-        incidents: vec![],
         memory: Some(MemoryFigures {
             pss_mib_per_guest: 90.0,
             pss_mib_max: 95.0,
@@ -219,88 +164,23 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         }),
         ready_s: Some(2.0),
         seconds_to_ready: Some(SecondsToReady { p50: 1.0, p99: 1.5, max: 2.0 }),
-        kernel_errors: Vec::new(),
-        settings: Vec::new(),
-        place: None,
-        is_load_in_place: None,
-        uses: Vec::new(),
-        levels: None,
-        hooks: Vec::new(),
-        clients: Vec::new(),
+        ..figures::repeat(point, repeat, block)
     }
 }
 
 fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
-    let planned: Vec<_> = point.loads.iter().filter(|load| load.name == name).collect();
-    let role = point.guests[planned[0].guest as usize].role;
-    let figure = planned[0].work.command().and_then(CommandParameters::printed_figure);
-    let figure =
-        figure.map(|(unit, better)| CommandFigure { value: FIGURE * wobble, unit: unit.to_owned(), better });
+    let planned = point.loads.iter().find(|load| load.name == name).unwrap();
+    let figure = figures::printed(planned, FIGURE * wobble);
     // A command with one figure is all that is done, and has no latency.
-    let each = if figure.is_some() { 1 } else { 4_000 };
-    let latency = |n, p99| if figure.is_some() { LatencyMs::default() } else { latency(n, p99) };
-    let guests: Vec<GuestFigures> = planned
-        .iter()
-        .map(|load| GuestFigures {
-            name: point.guests[load.guest as usize].name.clone(),
-            tile: load.tile,
-            offered: each,
-            completed: each,
-            completed_in_time: None,
-            errors: 0,
-            latency_ms: latency(each, 20.0 * wobble),
-            latency_histogram: None,
-            worst_second: Some(WorstSecond { second: 3, latency_ms: 25.0 }),
-            quality: None,
-        })
-        .collect();
-    let all = each * guests.len() as u64;
-    LoadFigures {
-        name: name.to_owned(),
-        role,
-        loop_kind: planned[0].demand.loop_kind(),
-        measured: Measured::Outside,
-        unit: "requests".to_owned(),
-        seconds: 20.0 / if planned[0].demand.loop_kind() == LoopKind::Closed { wobble } else { 1.0 },
-        offered: all,
-        completed: all,
-        completed_in_time: None,
-        failed: 0,
-        wrong: 0,
-        bytes: all * 1_024,
-        latency_ms: latency(all, 20.0 * wobble),
-        latency_histogram: None,
-        quality: None,
-        send_lateness_us: LatenessUs {
-            p50: Some(20.0),
-            p99: Some(80.0),
-            p999: Some(200.0),
-            max: Some(900.0),
-        },
-        client_cpu_s: 1.0,
-        sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
-        guests,
-        fairness: None,
-        errors: vec![],
-        drift: None,
-        surge: None,
-        store: vec![],
-        jobs: vec![],
-        figure,
+    let has_figure = figure.is_some();
+    let each = if has_figure { 1 } else { 4_000 };
+    let latency = |n| if has_figure { LatencyMs::default() } else { latency(n, 20.0 * wobble) };
+    let mut load = LoadFigures { figure, ..figures::load_of_point(point, name, each, latency) };
+    load.seconds /= if load.loop_kind == LoopKind::Closed { wobble } else { 1.0 };
+    for guest in &mut load.guests {
+        guest.worst_second = Some(WorstSecond { second: 3, latency_ms: 25.0 });
     }
-}
-
-pub(crate) fn latency(n: u64, p99: f64) -> LatencyMs {
-    LatencyMs {
-        n,
-        mean: Some(p99 / 5.0),
-        p50: Some(p99 / 6.0),
-        p90: Some(p99 / 2.0),
-        p99: Some(p99),
-        p999: Some(p99 * 1.5),
-        max: Some(p99 * 2.0),
-        ..LatencyMs::default()
-    }
+    load
 }
 
 fn host() -> HostFigures {
@@ -311,11 +191,9 @@ fn host() -> HostFigures {
             guest_overhead: 0.05,
             load: 0.10,
             tilemark: 0.01,
-            hooks: 0.0,
-            kernel: 0.0,
             other: 0.01,
-            steal: 0.0,
             idle: 0.43,
+            ..ProcessorFigures::default()
         },
         guest_processors_busy: Some(0.6),
         run_queue_wait_fraction: Some(0.01),
@@ -330,8 +208,7 @@ fn host() -> HostFigures {
         pressure_memory_some: Some(0.0),
         pressure_io_some: Some(0.0),
         network_bytes_per_s: Some(1e6),
-        power_w: None,
-        others: Vec::new(),
+        ..HostFigures::default()
     }
 }
 

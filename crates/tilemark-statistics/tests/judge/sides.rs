@@ -631,8 +631,8 @@ fn what_a_user_set_is_the_one_thing_that_differs() {
     assert_eq!(with("200/s", "300/s"), ["load.steady.rate: 200/s, 300/s"]);
     assert_eq!(with("[measure]", "[measure]\nwarmup = \"7s\""), ["measure.warmup: 3s, 7s"]);
     // Its addresses, and those of all guests after it, follow from that.
-    let third = "[[guest]]\nname = \"more\"\nrole = \"idle\"\n[[load]]";
-    assert_eq!(with("[[load]]", third), ["guest.more: not there, there"]);
+    let third = "    { name = \"more\", role = \"idle\" },\n]\nload = [";
+    assert_eq!(with("]\nload = [", third), ["guest.more: not there, there"]);
     let other_ladder = of_scenario(&SCENARIO.replace("tiles = [1]", "tiles = [1, 2]"), &[2, 4]);
     let found = compare_records(&a.plan, &a.repeats, &other_ladder.plan, &other_ladder.repeats, Vec::new());
     assert_eq!(found.comparison.differences, [], "the step that is compared is the same");
@@ -641,7 +641,7 @@ fn what_a_user_set_is_the_one_thing_that_differs() {
 #[test]
 fn what_differs_in_every_guest_is_listed_once_for_each_guest_of_the_tile() {
     let a = ladder(&[Backend::Kvm], &[4]);
-    let b = of_scenario(&SCENARIO.replace("role = \"web\"", "role = \"web\"\nmemory = \"512MiB\""), &[4]);
+    let b = of_scenario(&SCENARIO.replace("role = \"web\"", "role = \"web\", memory = \"512MiB\""), &[4]);
     let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, Vec::new());
     let keys: Vec<&str> = found.comparison.differences.iter().map(|found| found.key.as_str()).collect();
     assert_eq!(keys, ["guest.burst.memory", "guest.web.memory"]);
