@@ -13,16 +13,12 @@ use std::{
     path::Path,
     process::Command,
 };
-use tilemark_record::result::RunResult;
 
 const RUN: [&str; 8] = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
 
 #[track_caller]
 fn refused(real: &Real, said: &Said, code: i32, message: &str, remedy: &str) {
-    assert_eq!(said.code, Some(code), "{said:?}");
-    let error = &said.json()["error"];
-    assert!(error["message"].as_str().unwrap().contains(message), "{said:?}");
-    assert!(error["remedy"].as_str().unwrap().contains(remedy), "{said:?}");
+    said.fails_with(code, message, remedy);
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
@@ -86,21 +82,9 @@ const DISKS: &str = r#"
 schema = 1
 name = "disks"
 about = "A disk that is larger than the host's."
-headline = "disk"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "4GiB"
-on = "store"
-[[load]]
-name = "disk"
-guest = "disk"
-loop = "closed"
-[load.disk]
-saturate = true
-[ladder]
-tiles = [1]
+guest = [{ name = "disk", role = "disk", disk = [{ size = "4GiB", on = "store" }] }]
+load = [{ name = "disk", guest = "disk", loop = "closed", disk = { saturate = true } }]
+ladder.tiles = [1]
 "#;
 
 #[test]
@@ -129,15 +113,11 @@ fn too_few_open_files_are_refused_with_both_numbers_before_anything_is_made() {
     }
     let home = Home::new();
     let said = Said::of(&under_limit(&home, "-n 60", &RUN));
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let error = &said.json()["error"];
-    let message = error["message"].as_str().unwrap();
-    assert!(message.contains("open files in one process, and the limit is 60"), "{message}");
-    assert!(error["remedy"].as_str().unwrap().contains("ulimit -Hn "), "{error}");
+    said.fails_with(3, "open files in one process, and the limit is 60", "ulimit -Hn ");
     assert!(!home.path().join("runs").exists() && !home.path().join("state").exists());
     // A soft limit is raised: what this run lacks is an image.
     let said = Said::of(&under_limit(&home, "-Sn 60", &RUN));
-    assert!(said.json()["error"]["message"].as_str().unwrap().contains("is not in the cache"), "{said:?}");
+    assert!(said.message().contains("is not in the cache"), "{said:?}");
 }
 
 #[test]
@@ -155,13 +135,10 @@ fn a_limit_of_a_file_s_size_is_named_and_ends_nothing_by_a_signal() {
         return skipped("runs need root");
     }
     let said = Said::of(&under_limit(&home, "-f 1024", &RUN));
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let error = &said.json()["error"];
-    assert!(error["message"].as_str().unwrap().contains("the limit of a file's size is "), "{said:?}");
-    assert!(error["remedy"].as_str().unwrap().contains("ulimit -f unlimited"), "{said:?}");
+    said.fails_with(3, "the limit of a file's size is ", "ulimit -f unlimited");
     // A soft limit is raised: what this run lacks is an image.
     let said = Said::of(&under_limit(&home, "-Sf 1024", &RUN));
-    assert!(said.json()["error"]["message"].as_str().unwrap().contains("is not in the cache"), "{said:?}");
+    assert!(said.message().contains("is not in the cache"), "{said:?}");
 }
 
 #[test]
@@ -190,9 +167,8 @@ fn a_host_that_is_not_restored_is_reported_and_recover_fixes_it() {
     command.args(RUN).args(["--set", "measure.repeats=1", "--set", "measure.warmup=1s"]);
     command.args(["--set", "measure.length=1s"]).env("TILEMARK_HOME", real.home.path());
     command.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder());
-    let said = Said::of(&command.output().unwrap());
-    assert_eq!(said.code, Some(6), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let said = Said::of(&command.output().unwrap()).ended(6);
+    let result = said.result();
     assert_eq!(result.provenance.as_it_was, Some(false));
     assert!(said.error.contains("error: ") && said.error.contains(&result.run), "{said:?}");
     let left: Vec<&str> = result.provenance.left.iter().map(|left| left.what.as_str()).collect();
@@ -237,9 +213,8 @@ fn whatever_a_run_leaves_is_named_with_what_to_do_and_the_machine_is_not_called_
         exit $code"#;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(real.home.path());
-    let said = short_run(&mut command, &real);
-    assert_eq!(said.code, Some(6), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let said = short_run(&mut command, &real).ended(6);
+    let result = said.result();
     assert_eq!(result.provenance.as_it_was, Some(false));
     let left = &result.provenance.left;
     let cache = real.home.path().canonicalize().unwrap().join("cache");
@@ -309,7 +284,7 @@ fn a_setting_that_somebody_else_changed_in_a_run_is_left_alone_and_named_with_it
     let Some(said) = with_played_limits(&real, r#"echo 50 >"$limit""#, "true") else { return };
     assert_eq!(said.code, Some(6), "{said:?}");
     assert!(said.error.contains("another program has changed"), "{said:?}");
-    let provenance = serde_json::from_value::<RunResult>(said.json()).unwrap().provenance;
+    let provenance = said.result().provenance;
     assert_eq!((provenance.as_it_was, provenance.left), (Some(true), Vec::new()));
     let changed = &provenance.changed_by_others;
     assert!(!changed.is_empty(), "no processor was kept awake");
@@ -328,7 +303,7 @@ fn a_setting_that_cannot_be_restored_is_named_with_the_reason_and_recover_restor
     let (meanwhile, after) = (r#"mount -o remount,bind,ro "$limit""#, r#"mount -o remount,bind,rw "$limit""#);
     let Some(said) = with_played_limits(&real, meanwhile, after) else { return };
     assert_eq!(said.code, Some(6), "{said:?}");
-    let result = serde_json::from_value::<RunResult>(said.json()).unwrap();
+    let result = said.result();
     assert_eq!(result.provenance.as_it_was, Some(false));
     let left = &result.provenance.left;
     assert!(!left.is_empty());

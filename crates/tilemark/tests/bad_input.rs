@@ -84,9 +84,10 @@ fn flags_that_cannot_be_read() {
 
 #[test]
 fn an_address_that_is_none_is_said_with_one_that_is() {
-    let said = Home::new().says(&["broker", "--listen", "here"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.error.contains("it is not an address with a port, such as 127.0.0.1:5672"), "{said:?}");
+    Home::new()
+        .says(&["broker", "--listen", "here"])
+        .ended(2)
+        .with_error("it is not an address with a port, such as 127.0.0.1:5672");
 }
 
 #[test]
@@ -156,8 +157,7 @@ fn a_tolerance_that_cannot_be_read_is_refused_at_once() {
         &["ab", "wob", "--offline", "--tolerance", "much", "--json"][..],
         &["compare", "one", "other", "--tolerance", "much", "--json"],
     ] {
-        let said = home.says(arguments);
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = home.says(arguments).ended(2);
         assert_eq!(said.json()["error"]["remedy"], "write it like `--tolerance 2%`", "{said:?}");
     }
 }
@@ -271,16 +271,14 @@ fn a_record_elsewhere_is_found_by_the_name_of_its_folder() {
     let home = Home::new();
     fs::rename(record(&home), home.path().join("elsewhere")).unwrap();
     let mut command = home.command(&["report", "elsewhere"]);
-    let said = Said::of(&command.current_dir(home.path()).output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    Said::of(&command.current_dir(home.path()).output().unwrap()).ended(0);
 }
 
 #[test]
 fn a_redacted_page_is_written_where_the_flag_says_and_never_over_the_whole_one() {
     let home = Home::new();
     let own_page = record(&home).join("report.html");
-    let said = home.says(&["report", "--redact"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = home.says(&["report", "--redact"]).ended(0);
     assert!(said.error.contains("`--html FILE` writes one") && !own_page.exists(), "{said:?}");
     let page = home.path().join("page.html");
     let said = home.says(&["report", "--redact", "--html", page.to_str().unwrap()]);
@@ -293,9 +291,7 @@ fn a_comparison_that_cannot_tell_is_shown_and_exits_as_one_that_is_not_trusted()
     let (a, b) = ("20260101-000000-web", "20260102-000000-web");
     record_of(&home, a);
     record_of(&home, b);
-    let said = home.says(&["compare", a, b]);
-    assert_eq!(said.code, Some(5), "{said:?}");
-    assert!(said.out.contains("because: the two have no step"), "{said:?}");
+    home.says(&["compare", a, b]).ended(5).with_output("because: the two have no step");
     let said = home.says(&["compare", a, b, "--json"]);
     assert_eq!((said.code, &said.json()["verdict"]["status"]), (Some(5), &serde_json::json!("cannot-tell")));
     assert_eq!(home.says(&["compare", a, b, "--exit-verdict"]).code, Some(125), "git bisect skips it");
@@ -422,8 +418,7 @@ fn what_needs_root_says_so_and_the_rest_does_not_need_it() {
         assert!(error["message"].as_str().unwrap().contains("needs root"), "{error}");
         assert!(error["remedy"].as_str().unwrap().contains("sudo"), "{error}");
     }
-    let recover = as_nobody(&home, &["recover"]).unwrap();
-    assert!(recover.error.contains("needs root: it removes files and control groups"), "{recover:?}");
+    as_nobody(&home, &["recover"]).unwrap().with_error("needs root: it removes files and control groups");
     for arguments in
         [&["guests", "exec", "tile-001-idle", "true"][..], &["guests", "console", "tile-001-idle"]]
     {

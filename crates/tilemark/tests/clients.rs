@@ -6,9 +6,9 @@
 mod common;
 
 use common::{
-    Home, Said, TILEMARK, fleet_lab, is_root,
+    Home, Line, Said, TILEMARK, fleet_lab, is_root,
     real::{Process, Real, Running, TIMEOUT, keeper_of},
-    skipped,
+    skipped, words,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -37,21 +37,12 @@ fn site(home: &Home, carriers: &[&str]) -> PathBuf {
     home.file("site.toml", &format!("schema = 1\n{text}"))
 }
 
-const SMALL: [&str; 13] = [
-    "web",
-    "--on",
-    "native",
-    "--offline",
-    "--not-alone",
-    "--seed",
-    "7",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--set",
-    "measure.length=3s",
-];
+static SMALL: Line = Line::new(|| {
+    words(
+        "web --on native --offline --not-alone --seed 7 --set measure.repeats=1 --set measure.warmup=1s \
+         --set measure.length=3s",
+    )
+});
 const FROM_CLIENTS: [&str; 2] = ["--set", "load.web.from=clients"];
 
 /// All repeats of a run, by their numbers.
@@ -59,8 +50,7 @@ fn repeats(real: &Real, said: &Said) -> Vec<RepeatSummary> {
     // One repeat is too few for a verdict.
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_str(&said.out).unwrap();
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-    record.verify().unwrap();
+    let record = real.record(&result.run);
     let mut repeats: Vec<RepeatSummary> = record.summaries().unwrap();
     repeats.sort_by_key(|repeat| repeat.repeat);
     repeats
@@ -147,8 +137,7 @@ fn clients_send_whole_tiles_with_the_schedules_of_one_sender_and_their_clocks_ar
     let other = real
         .home
         .file("other.toml", &format!("schema = 1\n[[client]]\nname = \"c9\"\ncarrier = [{IN_RUN}]\n"));
-    let said = run(&real, Some(&other), &[&FROM_CLIENTS[..], &["--tiles", "3", "--more"]].concat());
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = run(&real, Some(&other), &[&FROM_CLIENTS[..], &["--tiles", "3", "--more"]].concat()).ended(2);
     let text = format!("{}{}", said.out, said.error);
     assert!(text.contains("had its loads from client `c") && text.contains("from c9"), "{said:?}");
 }
@@ -219,8 +208,7 @@ fn doctor_looks_at_each_client_and_names_those_that_cannot_be_used() {
     let refused = r#""sh", "-c", "echo no key fits >&2; exit 255""#;
     let site = site(&home, &[r#""sh""#, damaged, refused, r#""tilemark-no-such-program""#]);
     let mut doctor = home.command(&["doctor", "--site", site.to_str().unwrap(), "--json"]);
-    let said = Said::of(&doctor.env("TMPDIR", temporary(&home)).output().unwrap());
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = Said::of(&doctor.env("TMPDIR", temporary(&home)).output().unwrap()).ended(3);
     let looked = said.json()["clients"].clone();
     let problem = |place: usize| looked[place]["problem"].as_str().unwrap_or_default().to_owned();
     assert_eq!((looked[0]["name"].as_str(), problem(0).as_str()), (Some("c1"), ""), "{said:?}");
@@ -233,8 +221,7 @@ fn doctor_looks_at_each_client_and_names_those_that_cannot_be_used() {
     // A plan looks at them in the same way, and says so to programs too.
     let words = ["plan", "web", "--on", "native", "--site", site.to_str().unwrap(), "--json"];
     let mut plan = home.command(&[&words[..], &FROM_CLIENTS].concat());
-    let said = Said::of(&plan.env("TMPDIR", temporary(&home)).output().unwrap());
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = Said::of(&plan.env("TMPDIR", temporary(&home)).output().unwrap()).ended(3);
     let planned = said.json();
     assert_eq!(
         (&planned["clients"][0]["name"], &planned["clients"][0]["problem"]),
@@ -277,8 +264,7 @@ fn srun_hands_no_folder_of_this_machine_to_a_client_and_begins_a_job_of_its_own(
     let path = played_srun(&home, "[ \"$6\" = sh ] && exec \"$1\" \"$2\" \"$3\" \"$4\" \"$5\" SHELL");
     let mut doctor = home.command(&["doctor", "--site", srun_site(&home).to_str().unwrap(), "--json"]);
     doctor.env("PATH", path).env("TMPDIR", temporary(&home)).env("SLURM_JOB_ID", "7").env("SLURM_JOBID", "7");
-    let said = Said::of(&doctor.output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    Said::of(&doctor.output().unwrap()).ended(0);
     assert_eq!(fs::read_to_string(home.path().join("mark")).unwrap(), "TMPDIR= HOME= JOB=\n");
 }
 
@@ -306,32 +292,16 @@ schema = 1
 name = "two-roles"
 about = "a web guest and a disk guest"
 headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "disk"
-role = "disk"
-[[guest.disk]]
-size = "64MiB"
-on = "memory"
-[[load]]
-name = "web"
-guest = "web"
-rate = "200/s"
-from = "clients"
-[load.web]
-[[load]]
-name = "disk"
-guest = "disk"
-rate = "50/s"
-[load.disk]
-[ladder]
-tiles = [1]
-[measure]
-repeats = 1
-warmup = "1s"
-length = "3s"
+guest = [
+    { name = "web", role = "web" },
+    { name = "disk", role = "disk", disk = [{ size = "64MiB", on = "memory" }] },
+]
+load = [
+    { name = "web", guest = "web", rate = "200/s", from = "clients", web = {} },
+    { name = "disk", guest = "disk", rate = "50/s", disk = {} },
+]
+ladder.tiles = [1]
+measure = { repeats = 1, warmup = "1s", length = "3s" }
 "#;
 
 #[test]
@@ -341,8 +311,7 @@ fn interference_is_measured_with_loads_from_clients() {
     let scenario = real.home.file("two-roles.toml", TWO_ROLES);
     let words =
         ["interference", scenario.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"];
-    let alone = real.home.says(&words);
-    assert_eq!(alone.code, Some(2), "{alone:?}");
+    let alone = real.home.says(&words).ended(2);
     assert!(format!("{}{}", alone.out, alone.error).contains("--site FILE"), "{alone:?}");
     let said = start(&real, &[&words[..], &["--site", site.to_str().unwrap()]].concat()).said();
     let repeats = repeats(&real, &said);
@@ -364,8 +333,7 @@ fn what_does_not_belong_together_is_refused_before_anything_is_started() {
     let file = site(&home, &[r#""sh""#]);
     let file = file.to_str().unwrap();
     let plan = |more: &[&str]| {
-        let said = home.says(&[&["plan", "web", "--on", "native"], more].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = home.says(&[&["plan", "web", "--on", "native"], more].concat()).ended(2);
         said.error
     };
     assert!(plan(&["--site", file]).contains("--set load.web.from=clients"));
@@ -418,8 +386,7 @@ fn a_client_that_cannot_be_reached_ends_a_run_before_its_guests_start() {
     }
     let Some(real) = Real::new() else { return };
     let site = site(&real.home, &[IN_RUN, r#""sh", "-c", "exit 255""#]);
-    let said = run(&real, Some(&site), &FROM_CLIENTS);
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = run(&real, Some(&site), &FROM_CLIENTS).ended(3);
     assert!(
         said.out.contains("client `c2` cannot be used") || said.error.contains("client `c2` cannot be used"),
         "{said:?}"

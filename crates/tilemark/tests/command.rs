@@ -24,8 +24,7 @@ fn scenarios_inside() -> BTreeSet<String> {
 fn a_printed_plan_is_a_plan() {
     let home = Home::new();
     for scenario in &scenarios_inside() {
-        let said = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2", "--json"]);
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let said = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2", "--json"]).ended(0);
         home.file("plan.json", &said.out);
         let plan = RunDirectory::at(home.path()).plan().unwrap();
         assert_eq!(serde_json::to_value(&plan).unwrap(), said.json(), "nothing is lost");
@@ -66,8 +65,7 @@ fn the_scenarios_inside_are_listed_and_shown() {
         assert!(text.contains(name));
         // What is shown can be run from a file.
         let file = home.file("shown.toml", &home.says(&["scenarios", "show", name]).out);
-        let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native", "--tiles", "1"]);
-        assert_eq!(said.code, Some(0), "{said:?}");
+        home.says(&["plan", file.to_str().unwrap(), "--on", "native", "--tiles", "1"]).ended(0);
     }
     assert_eq!(home.says(&["scenarios", "show", "wob"]).code, Some(2));
 }
@@ -84,8 +82,10 @@ fn a_profile_inside_is_shown_as_a_file_that_can_be_changed_and_planned() {
     let fewer = said.out.replace("value = \"9000\"", "value = \"0\"");
     assert_ne!(fewer, said.out);
     let file = home.file("mine.toml", &fewer);
-    let said = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]);
-    let settings = said.json()["settings"].as_array().unwrap().clone();
+    let settings = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]).json()["settings"]
+        .as_array()
+        .unwrap()
+        .clone();
     let pages = settings.iter().find(|one| one["key"] == "hugepages.2MiB").unwrap();
     assert!(pages["wanted"] == "0" && pages["state"] != "refused", "{pages}");
     let said = home.says(&["host", "show", "wob"]);
@@ -197,8 +197,7 @@ fn no_color_means_no_escape_codes() {
 
 #[test]
 fn the_program_prints_its_notices() {
-    let said = Home::new().says(&["notices"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = Home::new().says(&["notices"]).ended(0);
     // The agent's, the report's and the program's own.
     for of in
         ["\nseccompiler ", "\nclap ", "Of zrender:", "Apache ECharts", "GNU C library", "Apache License"]

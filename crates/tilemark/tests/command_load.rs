@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Home, real::Real};
+use common::{Home, real::Real, words};
 use std::{fs, path::PathBuf};
 use tilemark_record::{
     RunDirectory,
@@ -32,9 +32,7 @@ const FLAGS: [&str; 6] = ["--on", "native", "--offline", "--not-alone", "--json"
 
 /// The result of a run, and the repeats of its record.
 fn measured(real: &Real, arguments: &[&str]) -> (RunResult, Vec<RepeatSummary>, PathBuf) {
-    let said = real.home.says(&[arguments, &FLAGS].concat());
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.home.says(&[arguments, &FLAGS].concat()).measured().result();
     let path = real.home.path().join("runs").join(&result.run);
     let record = RunDirectory::at(&path);
     let repeats = record.repeats().unwrap().iter().map(|repeat| repeat.summary().unwrap()).collect();
@@ -56,20 +54,9 @@ fn a_command_in_a_guest_is_measured_by_its_lines_and_its_figure_is_compared() {
     bring(&real.home, "sleep 0.2; echo \"took $1 s\"");
     let figure = "run = [\"bench.sh\", \"4\"]\nfiles = { \"bench.sh\" = \"bench.sh\" }\nfigure = 'took ([0-9.]+)'\nunit = \"s\"\nbetter = \"lower\"";
     let path = scenario(&real.home, figure);
-    let sides = [
-        "ab",
-        &path,
-        "--a",
-        "load.own.command.run=[\"bench.sh\", \"4\"]",
-        "--b",
-        "load.own.command.run=[\"bench.sh\", \"8\"]",
-        "--set",
-        "measure.repeats=2",
-        "--set",
-        "measure.warmup=0s",
-        "--set",
-        "measure.length=1s",
-    ];
+    let [a, b] = [4, 8].map(|seconds| format!("load.own.command.run=[\"bench.sh\", \"{seconds}\"]"));
+    let short = words("--set measure.repeats=2 --set measure.warmup=0s --set measure.length=1s");
+    let sides = [&["ab", &path, "--a", &a, "--b", &b], &short[..]].concat();
     let (result, repeats, _) = measured(&real, &sides);
     let figures: Vec<f64> =
         repeats.iter().filter_map(|repeat| Some(repeat.loads[0].figure.as_ref()?.value)).collect();
@@ -89,9 +76,8 @@ fn a_command_on_the_host_knows_its_guest_and_needs_trust() {
     let path = scenario(&real.home, command);
     let untrusted = real.home.says(&["plan", &path, "--on", "native", "--json"]);
     assert!(untrusted.code == Some(0), "a plan touches nothing: {untrusted:?}");
-    let refused = real.home.says(&["run", &path, "--on", "native", "--json"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("load.own.command.run"));
+    let refused = real.home.says(&["run", &path, "--on", "native", "--json"]).ended(2);
+    assert!(refused.message().contains("load.own.command.run"));
     let (_, repeats, _) = measured(&real, &["run", &path]);
     let load = &repeats[0].loads[0];
     assert!(load.completed >= 5, "{load:?}");
@@ -118,9 +104,8 @@ fn the_processor_time_of_a_command_on_the_host_is_the_loads() {
 fn a_command_that_gives_nothing_is_named_and_a_missing_file_before_anything_starts() {
     let Some(real) = Real::new() else { return };
     let missing = scenario(&real.home, "run = [\"a\"]\nfiles = { a = \"nowhere\" }\nrate = '([0-9]+)'");
-    let refused = real.home.says(&["plan", &missing, "--on", "native", "--trust", "--json"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("nowhere"));
+    let refused = real.home.says(&["plan", &missing, "--on", "native", "--trust", "--json"]).ended(2);
+    assert!(refused.message().contains("nowhere"));
 
     let absent = scenario(&real.home, "run = [\"no-such-tool\"]\nrate = '([0-9]+)'");
     let failed = real.home.says(&[&["run", &absent][..], &FLAGS].concat());

@@ -7,26 +7,18 @@ mod common;
 
 use common::{
     Said,
-    real::{Process, Real, keeper_of},
+    real::{Process, Real},
+    words,
 };
-use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
+use tilemark_record::{result::RunResult, summary::RepeatSummary};
 
 /// The guests of the tile, in the scenario's order.
 const GUESTS: [&str; 8] = ["web", "web-inside", "client", "backend", "compute", "files", "database", "idle"];
 
 /// A run of one repeat, with more arguments.
 fn command<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let always = [
-        "--on",
-        "native",
-        "--offline",
-        "--not-alone",
-        "--set",
-        "measure.repeats=1",
-        "--set",
-        "measure.warmup=1s",
-    ];
-    ["run"].iter().chain(arguments).chain(&always).chain(&["--json"]).copied().collect()
+    let always = "--on native --offline --not-alone --set measure.repeats=1 --set measure.warmup=1s --json";
+    [&["run"], arguments, &words(always)].concat()
 }
 
 fn measured(real: &Real, arguments: &[&str]) -> RepeatSummary {
@@ -38,8 +30,7 @@ fn the_repeat(real: &Real, said: &Said) -> RepeatSummary {
     // One repeat is too few for a verdict.
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_str(&said.out).unwrap();
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-    record.verify().unwrap();
+    let record = real.record(&result.run);
     let summary = record.repeats().unwrap()[0].summary().unwrap();
     assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
     summary
@@ -88,21 +79,12 @@ fn every_load_is_answered_rightly(summary: &RepeatSummary) {
 fn each_of_256_guests_answers_correctly_and_all_are_gone_afterwards() {
     const TILES: u32 = 32;
     let Some(real) = Real::with_image("consolidation") else { return };
-    let set = [
-        "load.web.rate=0.5/s",
-        "load.web.sessions.users=5",
-        "load.web-inside.rate=0.2/s",
-        "load.web-inside.sessions.users=5",
-        "load.compute.rate=0.1/s",
-        "load.files.rate=0.1/s",
-        "load.database.rate=1/s",
-        "measure.length=60s",
-    ];
-    let set = set.iter().flat_map(|one| ["--set", one]);
-    let asked: Vec<&str> =
-        ["consolidation", "--preset", "quick", "--tiles", "32"].into_iter().chain(set).collect();
-    let mut running = real.start(&command(&asked));
-    let under_way = running.until("a keeper", keeper_of);
+    let asked = words(
+        "consolidation --preset quick --tiles 32 --set load.web.rate=0.5/s --set load.web.sessions.users=5 \
+         --set load.web-inside.rate=0.2/s --set load.web-inside.sessions.users=5 --set load.compute.rate=0.1/s \
+         --set load.files.rate=0.1/s --set load.database.rate=1/s --set measure.length=60s",
+    );
+    let (mut running, under_way) = real.begin(&command(&asked));
     let all = running.until("its guests", |_| {
         let all = Process::descendants(i32::try_from(under_way.keeper?).ok()?);
         (all.len() >= 256).then_some(all)

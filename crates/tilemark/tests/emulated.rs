@@ -4,31 +4,25 @@
 
 mod common;
 
-use common::real::{Process, Real, Running, TIMEOUT, keeper_of, kills, moments};
+use common::{
+    Line,
+    real::{Process, Real, Running, TIMEOUT, keeper_of, kills, moments},
+    words,
+};
 use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
     fs, thread,
     time::{Duration, Instant},
 };
-use tilemark_record::result::RunResult;
 
 /// Two emulated web guests, cloned from a template, under load for longer than any kill waits.
-const RUN: [&str; 13] = [
-    "run",
-    "web",
-    "--on",
-    "emulated",
-    "--offline",
-    "--tiles",
-    "2",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--set",
-    "measure.length=60s",
-];
+static RUN: Line = Line::new(|| {
+    words(
+        "run web --on emulated --offline --tiles 2 --set measure.repeats=1 --set measure.warmup=1s \
+         --set measure.length=60s",
+    )
+});
 
 /// Something that a run comes to; a kill is counted from there.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +75,7 @@ fn emulated_guests_of_the_first_look_prove_that_they_serve() {
     let short = ["--set", "measure.repeats=1", "--set", "measure.warmup=1s", "--set", "measure.length=5s"];
     let run = ["run", "first-look", "--on", "emulated", "--offline", "--tiles", "1", "--not-alone", "--json"];
     let said = real.start(&[&run[..], &short].concat()).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let proof = result.function.unwrap_or_else(|| panic!("{said:?}"));
     assert!(proof.proven, "{proof:?}");
     // Three loads of a few requests a second each; at the full rate it would be thousands, and most would fail.
@@ -109,7 +103,7 @@ fn emulated_brokers_and_databases_serve_over_tls() {
         let settings = [short, settings, which].map(|list| list.split(' ')).into_iter().flatten();
         words.extend(settings.flat_map(|setting| ["--set", setting]));
         let said = real.start(&words).said();
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let result = said.result();
         let proof = result.function.unwrap_or_else(|| panic!("{which}: {said:?}"));
         assert!(proof.proven && proof.right > 0, "{which}: {proof:?}");
         assert_eq!((proof.wrong, proof.failed), (0, 0), "{which}: {proof:?}");
@@ -138,7 +132,7 @@ fn a_killed_command_leaves_nothing_of_emulated_guests() {
     let after = moments(kills(all.len()), Duration::from_millis(1500));
     for (number, after) in after.into_iter().enumerate() {
         let moment = all[number % all.len()];
-        let mut running = real.start(&RUN);
+        let mut running = real.start(&RUN[..]);
         moment.wait(&mut running);
         thread::sleep(after);
         let under_way = keeper_of(&real).unwrap();
@@ -167,8 +161,7 @@ fn a_second_ctrl_c_ends_everything_at_once() {
                 .then_some(())
         });
     }
-    let said = running.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let said = running.said().ended(5);
     let error = &said.json()["error"];
     assert_eq!(error["code"], "interrupted", "{said:?}");
     assert!(error["message"].as_str().unwrap().contains("stopped by a second Ctrl-C"), "{said:?}");

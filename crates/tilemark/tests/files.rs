@@ -59,8 +59,7 @@ fn state_is_for_root_alone_and_a_record_for_all_to_read_whatever_the_umask() {
         let run = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
         let short =
             ["--set", "measure.repeats=1", "--set", "measure.warmup=1s", "--set", "measure.length=1s"];
-        let said = Said::of(&under(umask, home, &[&run[..], &short].concat()).output().unwrap());
-        assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+        Said::of(&under(umask, home, &[&run[..], &short].concat()).output().unwrap()).measured();
         for path in all_below(&runs) {
             let wanted = if path.is_dir() { 0o755 } else { 0o644 };
             assert_eq!(
@@ -71,8 +70,7 @@ fn state_is_for_root_alone_and_a_record_for_all_to_read_whatever_the_umask() {
             );
         }
         let up = ["guests", "up", "1", "--on", "native", "--offline", "--no-memory", "--json"];
-        let said = Said::of(&under(umask, home, &up).output().unwrap());
-        assert_eq!(said.code, Some(0), "{said:?}");
+        Said::of(&under(umask, home, &up).output().unwrap()).ended(0);
         let folder = states.join("guests-1");
         for (path, wanted) in [
             (states.clone(), 0o700),
@@ -257,20 +255,17 @@ fn a_page_takes_the_place_of_no_device_pipe_or_folder() {
     for path in [&pipe, &link] {
         let kind = fs::symlink_metadata(path).unwrap().file_type();
         for flag in ["--html", "--csv"] {
-            let said = home.says(&["report", flag, path.to_str().unwrap()]);
-            assert_eq!(said.code, Some(3), "{said:?}");
-            assert!(
-                said.error.contains("is neither a plain file nor a folder: nothing is written there"),
-                "{said:?}"
-            );
+            home.says(&["report", flag, path.to_str().unwrap()])
+                .ended(3)
+                .with_error("is neither a plain file nor a folder: nothing is written there");
             assert_eq!(fs::symlink_metadata(path).unwrap().file_type(), kind);
         }
     }
     let folder = home.path().to_str().unwrap();
     for flag in ["--html", "--csv"] {
-        let said = home.says(&["report", flag, folder]);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.error.contains(&format!("{folder} is a folder: name a file in it")), "{said:?}");
+        home.says(&["report", flag, folder])
+            .ended(2)
+            .with_error(&format!("{folder} is a folder: name a file in it"));
     }
 }
 
@@ -278,13 +273,12 @@ fn a_page_takes_the_place_of_no_device_pipe_or_folder() {
 fn one_measured_run_at_a_time_holds_across_homes() {
     let Some(real) = Real::new() else { return };
     let run = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
-    let mut first = real.start(&[&run[..], &["--set", "measure.length=60s"]].concat());
-    let under_way = first.until("a keeper", keeper_of);
+    let (first, under_way) = real.begin(&[&run[..], &["--set", "measure.length=60s"]].concat());
     let other = Home::new();
     symlink(real.home.path().join("cache"), other.path().join("cache")).unwrap();
     let mut second = other.command(&run);
-    let second = Said::of(&second.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder()).output().unwrap());
-    assert_eq!(second.code, Some(3), "{second:?}");
+    let second =
+        Said::of(&second.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder()).output().unwrap()).ended(3);
     let states = real.home.path().join("state");
     let wanted = format!("the run {} of {} is under way on this host", under_way.id, states.display());
     assert_eq!(second.json()["error"]["message"], wanted);

@@ -146,9 +146,7 @@ fn each_host_of_a_fleet_ends_by_name_and_a_second_collection_changes_nothing() {
         "[ $0 != n2 ] || { echo 'ssh: connect to host n2 port 22: Connection refused' >&2; exit 255; }";
     let Some(played) = Played::new(&["n1", "n2", "n3"], gone) else { return };
     played.home.file("hosts/n3/unfit", "");
-    let said = played.run(&["--json"]);
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let document = said.json();
+    let document = played.run(&["--json"]).ended(5).json();
     assert_eq!(
         (&document["asked"], &document["measured"], &document["trusted"]),
         (&3.into(), &1.into(), &0.into())
@@ -163,8 +161,7 @@ fn each_host_of_a_fleet_ends_by_name_and_a_second_collection_changes_nothing() {
     let page = fs::read_to_string(played.folder().path().join("report.html")).unwrap();
     assert!(page.contains("3 asked, 1 measured"));
 
-    let again = played.fleet(&["collect"]);
-    assert_eq!(again.code, Some(5), "{again:?}");
+    let again = played.fleet(&["collect"]).ended(5);
     let first = "3 asked, 1 measured, 0 trusted. Missing: n2, n3.";
     assert_eq!(again.out.lines().next(), Some(first), "{again:?}");
     assert_eq!(played.measured("n1"), 1);
@@ -306,9 +303,7 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
     };
     let site = played.site.to_str().unwrap();
     let plan = || played.fleet(&["plan", "web", "--on", "native", "--site", site, "--json"]);
-    let said = plan();
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let document = said.json();
+    let document = plan().ended(3).json();
     assert_eq!((&document["asked"], &document["fit"]), (&6.into(), &1.into()), "{document}");
     assert_eq!(document["hosts"][0]["time"], "3s");
     for (index, words) in [
@@ -385,9 +380,11 @@ fn a_fleet_s_plan_says_what_slurm_refuses_and_what_to_do() {
         fs::write(&words, format!("srun: error: Unable to allocate resources: {refusal}\n")).unwrap();
         let mut plan =
             played.home.command(&["fleet", "plan", "web", "--site", site.to_str().unwrap(), "--json"]);
-        let said = Said::of(&plan.env("PATH", &path).output().unwrap());
-        assert_eq!(said.code, Some(3), "{said:?}");
-        let named = said.json()["hosts"][0]["problems"][0].as_str().unwrap().to_owned();
+        let named =
+            Said::of(&plan.env("PATH", &path).output().unwrap()).ended(3).json()["hosts"][0]["problems"][0]
+                .as_str()
+                .unwrap()
+                .to_owned();
         assert!(named.contains(problem) && named.contains(refusal) && named.contains(remedy), "{named}");
         assert!(!named.contains("`ssh n1`"), "{named}");
     }
@@ -412,7 +409,7 @@ fn an_address_that_changed_is_used_by_a_fleet_run_that_goes_on() {
     assert_eq!((played.measured("n1"), played.measured("moved")), (0, 1));
     assert_eq!(played.folder().read().unwrap().site.hosts[0].address, "moved");
     let said = played.fleet(&["confirm", "--site", moved.to_str().unwrap(), "--json"]);
-    assert!(said.json()["error"]["message"].as_str().unwrap().contains("nothing to confirm"), "{said:?}");
+    assert!(said.message().contains("nothing to confirm"), "{said:?}");
 }
 
 #[test]
@@ -433,8 +430,7 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
         &["confirm", theirs],
         &["run", "--resume", theirs],
     ] {
-        let said = played.fleet(&[arguments, &["--json"]].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = played.fleet(&[arguments, &["--json"]].concat()).ended(2);
         let error = &said.json()["error"];
         assert!(error["message"].as_str().unwrap().contains("its file names programs to start"), "{said:?}");
         let gives_work = ["confirm", "run"].contains(&arguments[0]);
@@ -470,13 +466,12 @@ fn a_fleet_folder_of_somebody_else_starts_no_program() {
         for command in ["status", "collect", "cancel", "clean"] {
             let said = played.fleet(&[command, theirs, "--site", played.site.to_str().unwrap(), "--json"]);
             assert_eq!((said.code, started.exists()), (Some(2), false), "{said:?}");
-            let message = said.json()["error"]["message"].as_str().unwrap().to_owned();
+            let message = said.message();
             assert!(message.contains("others could change its folder"), "{message}");
         }
         make_odd(false);
     }
-    let own = played.fleet(&["clean", theirs, "--site", played.site.to_str().unwrap()]);
-    assert_eq!(own.code, Some(0), "{own:?}");
+    played.fleet(&["clean", theirs, "--site", played.site.to_str().unwrap()]).ended(0);
     assert!(started.exists(), "by one's own site file");
 }
 
@@ -502,13 +497,13 @@ fn a_fleet_run_that_goes_on_is_given_no_other_work() {
         &["--within", "10m"],
         &["--offline"],
     ] {
-        let said = played.fleet(&[&["run", "--resume", "--wait-at-most", "1s"], work].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.error.contains(work[0]), "{said:?}");
+        played
+            .fleet(&[&["run", "--resume", "--wait-at-most", "1s"], work].concat())
+            .ended(2)
+            .with_error(work[0]);
     }
     // All at once, as nobody would wait for a turn.
-    let said = played.fleet(&["run", "--resume", "--detach", "--json"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = played.fleet(&["run", "--resume", "--detach", "--json"]).ended(2);
     assert!(said.json()["error"]["remedy"].as_str().unwrap().contains("leave out --detach"), "{said:?}");
     assert_eq!(measured(), 1);
     let said = played.fleet(&["run", "--resume", "--at-once", "2", "--wait-at-most", "1s", "--json"]);
@@ -531,9 +526,7 @@ fn a_fleet_run_that_is_cancelled_ends_its_work_and_keeps_what_was_finished() {
     ["n1", "n2", "n3"].iter().for_each(|host| played.measures(host));
     assert_eq!(played.fleet(&["collect"]).code, Some(5), "nothing has ended yet");
     let gone = played.home.file("hosts/n3/gone", "");
-    let said = played.fleet(&["cancel", "--json"]);
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let document = said.json();
+    let document = played.fleet(&["cancel", "--json"]).ended(5).json();
     let done = |document: &Value| -> Vec<bool> {
         document["hosts"].as_array().unwrap().iter().map(|host| host["done"] == true).collect()
     };
@@ -571,8 +564,7 @@ fn a_host_whose_turn_has_not_come_never_begins_once_its_fleet_run_is_cancelled()
         .spawn()
         .unwrap();
     until("one of them measures", || played.measured("n1") + played.measured("n2") == 1);
-    let said = played.fleet(&["cancel"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = played.fleet(&["cancel"]).ended(0);
     assert_eq!(said.out.lines().next(), Some("2 asked, 2 ended."), "{said:?}");
     // The command that waited for it has ended too, with the same answer.
     let waited = Said::of(&child.wait_with_output().unwrap()).json();
@@ -621,8 +613,7 @@ fn only_what_is_at_home_is_removed_from_hosts() {
     played.run(&["--detach"]);
     ["n1", "n2"].iter().for_each(|host| played.measures(host));
     let kept = |words: [&str; 2]| {
-        let said = played.fleet(&["clean", "--json"]);
-        assert_eq!(said.code, Some(5), "{said:?}");
+        let said = played.fleet(&["clean", "--json"]).ended(5);
         for (host, words) in said.json()["hosts"].as_array().unwrap().iter().zip(words) {
             assert!(host["doing"].as_str().unwrap().contains(words), "{host}");
             assert_eq!(host["done"], false);
@@ -704,10 +695,7 @@ fn a_collection_whose_own_disk_is_full_says_so_and_the_next_one_takes_it_home() 
     let mut alone = Command::new("unshare");
     alone.args(["--mount", "sh", "-c", &full]).env("TILEMARK_HOME", played.home.path());
     let said = Said::of(&alone.output().unwrap());
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let error = &said.json()["error"];
-    assert!(error["message"].as_str().unwrap().contains("No space left on device"), "{said:?}");
-    assert!(error["remedy"].as_str().unwrap().contains("has space"), "{said:?}");
+    said.fails_with(3, "No space left on device", "has space");
     assert!(!said.error.contains("attempt-"), "nothing is left of it: {said:?}");
     let said = played.fleet(&["collect", "--json"]);
     assert_eq!(ends(&said.json()), named(&[("n1", "cannot-tell")]), "{said:?}");
@@ -770,8 +758,7 @@ fn a_host_that_differs_is_measured_again_among_others_of_its_group_by_one_comman
     // Where nobody answers, nothing is confirmed, and the exit code shows it.
     let gone: Vec<PathBuf> =
         (1..=6).map(|number| played.home.file(&format!("hosts/h{number}/gone"), "")).collect();
-    let said = played.fleet(&["confirm", &first, "--json"]);
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = played.fleet(&["confirm", &first, "--json"]).ended(3);
     assert_eq!(said.json()["confirmation"]["not_measured"]["h1"], "it has no whole record");
     assert_eq!(said.json()["named"], serde_json::json!([]));
     gone.iter().for_each(|gone| fs::remove_file(gone).unwrap());
@@ -784,18 +771,15 @@ fn a_host_that_differs_is_measured_again_among_others_of_its_group_by_one_comman
             .attempts(host)[0];
         made::write_end(&place, host, number, tilemark_fleet::End::CannotTell, "made");
     }
-    let said = played.fleet(&["confirm", &first, "--json"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    let message = said.json()["error"]["message"].as_str().unwrap().to_owned();
+    let message = played.fleet(&["confirm", &first, "--json"]).ended(2).message();
     assert!(message.contains("nothing can be confirmed: all hosts: no other host"), "{message}");
     assert!(message.ends_with("beside h1"), "{message}");
     assert_eq!(tilemark_fleet::ids(&played.home.path().join("fleets")).len(), fleets);
     // Where nobody differs there is nothing to confirm.
     let Some(alike) = with_made_records(1.0) else { return };
     assert_eq!(alike.run(&["--json"]).json()["named"], serde_json::json!([]));
-    let said = alike.fleet(&["confirm", "--json"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.json()["error"]["message"].as_str().unwrap().contains("nothing to confirm"));
+    let said = alike.fleet(&["confirm", "--json"]).ended(2);
+    assert!(said.message().contains("nothing to confirm"));
     assert_eq!(tilemark_fleet::ids(&alike.home.path().join("fleets")).len(), 1);
 }
 
@@ -815,9 +799,7 @@ fn two_runs_of_a_fleet_are_compared_and_its_pages_drawn_without_names() {
     made::fleet(&after, &hosts, &["quokka-gone"]);
     made::write_end(&after, "quokka-gone", 1, tilemark_fleet::End::NoAnswer, "ssh 192.168.9.9 as mia");
     let paths = [before.to_str().unwrap(), after.to_str().unwrap()];
-    let said = home.says(&["fleet", "compare", paths[0], paths[1], "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let drift = said.json();
+    let drift = home.says(&["fleet", "compare", paths[0], paths[1], "--json"]).ended(0).json();
     assert_eq!(drift["both"], 6);
     assert!(drift["measures"][0]["against_controls"]["change"]["value"].as_f64().unwrap() > 0.05, "{drift}");
     assert!(drift["changes"].to_string().contains("6.13.0-amd64"), "{drift}");

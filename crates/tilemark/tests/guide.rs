@@ -5,9 +5,8 @@
 
 mod common;
 
-use common::{Home, real::Real};
+use common::{Home, real::Real, words};
 use std::fs;
-use tilemark_record::{RunDirectory, result::RunResult};
 
 const GUIDE: &str = include_str!("../../../docs/your-own-guest.md");
 
@@ -52,8 +51,8 @@ fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
         let file = home.file("guide.toml", scenario);
         let said = home.says(&["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"]);
         assert_eq!(said.code, Some(0), "{scenario}\n{said:?}");
-        let search = home.says(&["plan", "capacity", file.to_str().unwrap(), "--on", on(scenario)]);
-        assert!(search.out.contains("Then the tiles are doubled until a count does not hold"), "{search:?}");
+        home.says(&["plan", "capacity", file.to_str().unwrap(), "--on", on(scenario)])
+            .with_output("Then the tiles are doubled until a count does not hold");
         // The commands below it have the flag exactly if it is needed.
         let name = scenario.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
         let needs_trust = said.words().contains("a run needs `--trust`");
@@ -73,13 +72,11 @@ fn the_program_of_the_guide_is_measured_as_it_is_printed() {
     let Some(real) = Real::with_image("first-look") else { return };
     bring(&real.home);
     let file = real.home.file("app.toml", scenarios(GUIDE)[2]);
-    let short = ["measure.repeats=1", "measure.warmup=1s", "measure.length=4s"];
-    let settings: Vec<&str> = short.iter().flat_map(|setting| ["--set", setting]).collect();
+    let short = words("--set measure.repeats=1 --set measure.warmup=1s --set measure.length=4s");
     let run = ["run", file.to_str().unwrap(), "--on", "native", "--tiles", "1", "--trust"];
-    let said = real.home.says(&[&run[..], &["--offline", "--not-alone", "--json"], &settings].concat());
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let run = [&run[..], &["--offline", "--not-alone", "--json"], &short].concat();
+    let result = real.home.says(&run).measured().result();
+    let record = real.record(&result.run);
     let load = &record.repeats().unwrap()[0].summary().unwrap().loads[0];
     // One every 10 ms for 4 s, on a processor that others use too.
     assert!((40..=400).contains(&load.completed) && load.failed == 0, "{load:?}");
@@ -96,8 +93,7 @@ fn the_arguments_of_qemu_that_the_guide_compares_are_taken() {
         format!("qemu.args={rest}")
     };
     let (a, b) = (side("--a qemu.args="), side("--b qemu.args="));
-    let said = home.says(&["plan", "ab", file.to_str().unwrap(), "--on", "emulated", "--a", &a, "--b", &b]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    home.says(&["plan", "ab", file.to_str().unwrap(), "--on", "emulated", "--a", &a, "--b", &b]).ended(0);
 }
 
 #[test]
@@ -106,8 +102,7 @@ fn a_key_that_is_written_wrong_is_refused_in_each_of_them() {
     bring(&home);
     for scenario in scenarios(GUIDE) {
         let file = home.file("guide.toml", &scenario.replace("[gate]", "[gates]"));
-        let said = home.says(&["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"]);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.error.contains("gates"), "{said:?}");
+        let plan = ["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"];
+        home.says(&plan).ended(2).with_error("gates");
     }
 }

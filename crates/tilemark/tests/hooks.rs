@@ -5,32 +5,20 @@
 mod common;
 
 use common::{
-    Home,
-    real::{Process, Real, keeper_of},
+    Home, Line,
+    real::{Process, Real},
+    words,
 };
 use rustix::process::Signal;
 use std::{collections::BTreeMap, fs, path::Path};
-use tilemark_record::{
-    RunDirectory,
-    result::{RunResult, VerdictStatus},
-    summary::HookKind,
-};
+use tilemark_record::{result::VerdictStatus, summary::HookKind};
 
-const RUN: [&str; 13] = [
-    "run",
-    "web",
-    "--on",
-    "native",
-    "--offline",
-    "--tiles",
-    "1",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--json",
-    "--not-alone",
-];
+static RUN: Line = Line::new(|| {
+    words(
+        "run web --on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --json \
+         --not-alone",
+    )
+});
 
 /// Variables of ours in what a hook printed.
 fn variables(folder: &Path, name: &str) -> BTreeMap<String, String> {
@@ -47,26 +35,23 @@ fn hooks_run_around_the_measured_seconds_with_the_guests_pids_and_are_gone() {
                   cat /proc/$TILEMARK_PIDS/cmdline | tr '\\0' ' '; while :; do :; done";
     let after = "cat $TILEMARK_REPEAT_FOLDER/profile; env; ls /proc/$TILEMARK_PIDS/cmdline; exit 3";
     let hooks = ["--hook-before", before, "--hook-after", after, "--set", "measure.length=2s"];
-    let mut running = real.start(&[&RUN[..], &hooks].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &hooks].concat());
     let group = under_way.cgroup.clone().unwrap();
     running.until("a hook", |_| {
         let processes = fs::read_to_string(group.join("hooks/cgroup.procs")).ok()?;
         (!processes.is_empty()).then_some(())
     });
     let processes = Process::descendants(running.child.id() as i32);
-    let said = running.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let said = running.said().ended(5);
     assert!(said.error.contains("--hook-after failed: it ended with exit code 3"), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     // Not trusted where other work of this host discarded the repeat.
     assert_ne!(result.verdict.status, VerdictStatus::Trusted);
     let reasons = result.verdict.reasons.join("; ");
     assert!(reasons.contains("hooks used up to"), "{reasons}");
     assert_eq!(result.provenance.hooks.before.as_deref(), Some(before));
 
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
-    record.verify().unwrap();
+    let record = real.record(&under_way.id);
     let files = &record.repeats().unwrap()[0];
     let summary = files.summary().unwrap();
     let ran: Vec<_> = summary.hooks.iter().map(|run| (run.hook, run.failed.is_some())).collect();
@@ -98,8 +83,7 @@ fn a_killed_command_leaves_nothing_of_a_hook() {
     let Some(real) = Real::new() else { return };
     let before = "setsid sleep 4321 & trap '' INT TERM; sleep 4321";
     let hooks = ["--hook-before", before, "--set", "measure.length=60s"];
-    let mut running = real.start(&[&RUN[..], &hooks].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &hooks].concat());
     let group = under_way.cgroup.clone().unwrap();
     let keeper = i32::try_from(under_way.keeper.unwrap()).unwrap();
     let of_hook = |processes: &std::collections::BTreeSet<Process>| {
@@ -115,7 +99,8 @@ fn a_killed_command_leaves_nothing_of_a_hook() {
 
 #[test]
 fn an_empty_hook_is_refused() {
-    let said = Home::new().says(&["run", "web", "--on", "native", "--hook-before", ""]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.error.contains("--hook-before"), "{said:?}");
+    Home::new()
+        .says(&["run", "web", "--on", "native", "--hook-before", ""])
+        .ended(2)
+        .with_error("--hook-before");
 }

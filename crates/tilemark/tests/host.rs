@@ -110,8 +110,7 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     let profile = path.as_str();
     let before = network.values(&home);
 
-    let plan = network.says(&home, &["host", "plan", profile, "--json"]);
-    assert_eq!(plan.code, Some(0), "{plan:?}");
+    let plan = network.says(&home, &["host", "plan", profile, "--json"]).ended(0);
     let settings = plan.json()["settings"].as_array().unwrap().clone();
     assert_eq!(settings.len(), SETTINGS.len() + 1);
     for key in ["key", "path", "now", "wanted", "source", "danger", "where"] {
@@ -119,14 +118,12 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     }
     assert_eq!(settings[0]["path"], "/proc/sys/net/ipv4/tcp_fin_timeout");
     assert!(settings[SETTINGS.len()]["path"].is_null(), "{plan:?}");
-    let refused = network.says(&home, &["host", "apply", profile]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let refused = network.says(&home, &["host", "apply", profile]).ended(2);
     assert!(refused.out.contains("-> 17") && refused.error.contains("--yes"), "{refused:?}");
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(1));
     assert_eq!(network.values(&home), before, "nothing is touched so far");
 
-    let applied = network.says(&home, &["host", "apply", profile, "--yes", "--json"]);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let applied = network.says(&home, &["host", "apply", profile, "--yes", "--json"]).ended(0);
     assert_eq!(applied.json()["changed"].as_array().unwrap().len(), SETTINGS.len(), "{applied:?}");
     assert_ne!(network.values(&home), before);
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0));
@@ -145,8 +142,7 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
         (&"many".into(), &"60".into()),
         "{status}"
     );
-    let recovered = network.says(&home, &["recover"]);
-    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    network.says(&home, &["recover"]).ended(0);
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
     let elsewhere = home.says(&["host", "restore"]);
     assert!(
@@ -155,8 +151,7 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     );
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
 
-    let restored = network.says(&home, &["host", "restore"]);
-    assert_eq!(restored.code, Some(0), "{restored:?}");
+    network.says(&home, &["host", "restore"]).ended(0);
     assert_eq!(network.values(&home), before);
     assert!(network.says(&home, &["host", "status"]).out.contains("No profile is applied"));
 }
@@ -180,8 +175,7 @@ fn network_settings_of_the_papers_are_taken_by_this_kernel_and_restored() {
         assert!(!lines.is_empty(), "{plan}");
         let text = format!("schema = 1\nname = \"paper\"\nabout = \"A test.\"\n{}", lines.concat());
         let file = home.file("paper.toml", &text);
-        let applied = network.says(&home, &["host", "apply", file.to_str().unwrap(), "--yes"]);
-        assert_eq!(applied.code, Some(0), "{applied:?}");
+        network.says(&home, &["host", "apply", file.to_str().unwrap(), "--yes"]).ended(0);
         assert_eq!(network.says(&home, &["host", "verify", file.to_str().unwrap()]).code, Some(0));
         assert_eq!(network.says(&home, &["host", "restore"]).code, Some(0));
         assert_eq!(network.values(&home), before);
@@ -198,9 +192,7 @@ fn a_value_that_another_program_set_meanwhile_is_left_and_exits_6() {
     assert!(network.command(&home, &other).status().unwrap().success());
     let verified = network.says(&home, &["host", "verify", &profile]);
     assert!(verified.code == Some(1) && verified.out.contains("is 21"), "{verified:?}");
-    let restored = network.says(&home, &["host", "restore"]);
-    assert_eq!(restored.code, Some(6), "{restored:?}");
-    assert!(restored.out.contains("Tilemark set 17, and it is 21 now"), "{restored:?}");
+    network.says(&home, &["host", "restore"]).ended(6).with_output("Tilemark set 17, and it is 21 now");
 }
 
 #[test]
@@ -230,8 +222,7 @@ fn apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte() {
         thread::sleep(Duration::from_micros(whole / 4 + (kill * 7_919) % whole));
         child.kill().unwrap();
         child.wait().unwrap();
-        let recovered = network.says(&home, &["recover", "--json"]);
-        assert_eq!(recovered.code, Some(0), "{recovered:?}");
+        let recovered = network.says(&home, &["recover", "--json"]).ended(0);
         half += u32::from(recovered.json()["settings"].as_array().is_some_and(|some| !some.is_empty()));
         // One that was whole when it was killed stays applied.
         assert_eq!(network.says(&home, &["host", "restore"]).code, Some(0));
@@ -313,8 +304,7 @@ fn root_of_a_container_without_rights_learns_that_nothing_was_changed_and_what_t
     let mut command = container();
     command.arg(program).args(["host", "apply"]).arg(profile).arg("--yes");
     command.env("TILEMARK_HOME", home.path().join("own")).env("TILEMARK_LOCK_FOLDER", home.lock_folder());
-    let said = Said::of(&command.output().unwrap());
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = Said::of(&command.output().unwrap()).ended(3);
     assert!(said.error.contains("vm/stat_interval") && said.error.contains("container"), "{said:?}");
     assert_eq!(fs::read_to_string("/proc/sys/vm/stat_interval").unwrap(), value);
 }
@@ -390,8 +380,7 @@ fn what_forwarding_changes_along_with_itself_is_restored_and_what_loses_addresse
         keys[0],
         keys[1],
     );
-    let said = Said::of(&network.command(&home, &["sh", "-c", &script]).output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = Said::of(&network.command(&home, &["sh", "-c", &script]).output().unwrap()).ended(0);
     let [before, applied, after, refused] = ["before", "applied", "after", "refused"]
         .map(|name| fs::read_to_string(home.path().join(name)).unwrap());
     assert!(before.contains("ipv6/conf/tm1/forwarding:0") && before.contains("fd00::1"), "{before}");
@@ -411,8 +400,7 @@ fn a_read_only_proc_sys_is_named_with_what_to_do() {
     );
     let command = ["unshare", "--mount", "sh", "-c", &script];
     let before = network.values(&home);
-    let said = Said::of(&network.command(&home, &command).output().unwrap());
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = Said::of(&network.command(&home, &command).output().unwrap()).ended(3);
     assert!(said.error.contains("Read-only file system") && said.error.contains("container"), "{said:?}");
     assert_eq!(network.values(&home), before);
 }
@@ -426,17 +414,13 @@ fn a_key_that_is_spelled_wrongly_stops_plan_apply_and_verify() {
     let file = file.to_str().unwrap();
     let meant =
         "this host has no `vm.swapiness`: there is no /proc/sys/vm/swapiness. Did you mean `vm.swappiness`?";
-    let planned = home.says(&["host", "plan", file]);
-    assert_eq!(planned.code, Some(3), "{planned:?}");
-    assert!(planned.out.contains(meant), "{planned:?}");
-    let applied = home.says(&["host", "apply", file]);
-    assert_eq!(applied.code, Some(3), "{applied:?}");
+    home.says(&["host", "plan", file]).ended(3).with_output(meant);
+    let applied = home.says(&["host", "apply", file]).ended(3);
     assert!(applied.error.contains(meant) && !applied.error.contains("--yes"), "{applied:?}");
     assert!(applied.error.contains("mark it `optional = true` in the profile"), "{applied:?}");
     let error = home.says(&["host", "apply", file, "--json"]).json()["error"].clone();
     assert!(error["code"] == "host-unfit" && error["message"] == meant, "{error}");
-    let verified = home.says(&["host", "verify", file]);
-    assert_eq!(verified.code, Some(2), "{verified:?}");
+    let verified = home.says(&["host", "verify", file]).ended(2);
     assert!(verified.error.contains(meant) && verified.out.is_empty(), "{verified:?}");
     // Where it is no profile that names it, none can be marked.
     let set = "host.setting.vm.swapiness=10";
@@ -456,12 +440,10 @@ fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
     assert!(said.code == Some(2) && said.error.contains("current"), "{said:?}");
     let bad = "schema = 1\nname = \"bad\"\nabout = \"A test.\"\n[[setting]]\nkey = \"thp\"\nvalue = \"sometimes\"\n";
     let file = home.file("bad.toml", bad);
-    let said = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]);
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let setting = said.json()["settings"][0].clone();
+    let setting =
+        home.says(&["host", "plan", file.to_str().unwrap(), "--json"]).ended(3).json()["settings"][0].clone();
     assert!(setting["state"] == "refused" && setting["why"].as_str().unwrap().contains("always, madvise"));
-    let said = home.says(&["host", "apply", file.to_str().unwrap(), "--yes"]);
-    assert!(said.error.contains("always, madvise, never"), "{said:?}");
+    home.says(&["host", "apply", file.to_str().unwrap(), "--yes"]).with_error("always, madvise, never");
     let listed = home.says(&["host", "settings", "--json"]).json();
     assert!(listed["settings"].as_array().unwrap().iter().any(|one| one["key"] == "vm.swappiness"));
     for name in ["current", "consolidation-2009", "messaging-2009", "oltp-2009", "block-io-2012"] {

@@ -125,14 +125,10 @@ fn limits_of_a_running_libvirt_are_set_verified_and_restored_and_nothing_else_is
         (&planned["settings"][1]["now"], &planned["settings"][1]["state"]),
         (&"20".into(), &"changes".into())
     );
-    let applied = host.apply(&profile);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    host.apply(&profile).ended(0);
     host.has("6000", "300");
-    let verified = host.says(&["host", "verify", &profile]);
-    assert_eq!(verified.code, Some(0), "{verified:?}");
-    let restored = host.says(&["host", "restore"]);
-    assert_eq!(restored.code, Some(0), "{restored:?}");
-    assert!(restored.out.contains("it was 20, Tilemark set 300, and it is 20 again"), "{restored:?}");
+    host.says(&["host", "verify", &profile]).ended(0);
+    host.says(&["host", "restore"]).ended(0).with_output("it was 20, Tilemark set 300, and it is 20 again");
     host.has("5000", "20");
     let asked = fs::read_to_string(host.home.path().join("asked")).unwrap();
     assert!(asked.lines().all(|command| command.ends_with("-info") || command.ends_with("-set")), "{asked}");
@@ -147,13 +143,10 @@ fn a_libvirt_that_was_restarted_or_set_by_another_program_meanwhile_is_left_alon
     assert_eq!(host.apply(&profile).code, Some(0));
     // A daemon that starts has the limits of its configuration.
     host.limits("5000", "20");
-    let restored = host.says(&["host", "restore"]);
-    assert_eq!(restored.code, Some(0), "{restored:?}");
+    host.says(&["host", "restore"]).ended(0);
     assert_eq!(host.apply(&profile).code, Some(0));
     host.put("workers", "77");
-    let restored = host.says(&["host", "restore"]);
-    assert_eq!(restored.code, Some(6), "{restored:?}");
-    assert!(restored.out.contains("Tilemark set 300, and it is 77 now"), "{restored:?}");
+    host.says(&["host", "restore"]).ended(6).with_output("Tilemark set 300, and it is 77 now");
     host.has("5000", "77");
 }
 
@@ -163,9 +156,7 @@ fn limits_of_a_daemon_that_was_killed_are_gone_and_keep_no_other_profile_away() 
     let profile = host.profile("6000", "300", "");
     assert_eq!(host.apply(&profile).code, Some(0));
     host.kill_daemon();
-    let restored = host.says(&["host", "restore"]);
-    assert_eq!(restored.code, Some(0), "{restored:?}");
-    assert!(restored.out.contains("neither virtqemud nor libvirtd runs on this host"), "{restored:?}");
+    host.says(&["host", "restore"]).ended(0).with_output("neither virtqemud nor libvirtd runs on this host");
     assert_eq!(host.says(&["host", "status", "--json"]).json()["profile"], Value::Null);
 }
 
@@ -174,8 +165,7 @@ fn the_daemon_that_runs_is_the_one_that_is_set() {
     let Some(mut host) = Host::new() else { return };
     // Left by a virtqemud that was killed.
     drop(UnixListener::bind(host.home.path().join("virtqemud")).unwrap());
-    let applied = host.apply(&host.profile("6000", "300", ""));
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    host.apply(&host.profile("6000", "300", "")).ended(0);
     host.has("6000", "300");
     assert_eq!(host.says(&["host", "restore"]).code, Some(0));
     host.kill_daemon();
@@ -189,8 +179,7 @@ fn the_daemon_that_runs_is_the_one_that_is_set() {
 #[test]
 fn a_limit_that_libvirt_refuses_is_named_with_its_reason_and_the_one_before_it_is_restored() {
     let Some(host) = Host::new() else { return };
-    let refused = host.apply(&host.profile("6000", "2", ""));
-    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let refused = host.apply(&host.profile("6000", "2", "")).ended(3);
     assert!(refused.error.contains("libvirt.max_workers"), "{refused:?}");
     let reason = "error: Unable to change server workerpool parameters; error: minWorkers cannot be larger than maxWorkers\n";
     assert!(refused.error.contains(reason), "{refused:?}");
@@ -206,17 +195,16 @@ fn a_host_without_libvirt_or_its_tool_is_named_and_an_optional_limit_is_skipped(
     let tool = host.home.path().join("bin/virt-admin");
     let profile = host.profile("6000", "300", "");
     fs::rename(&tool, tool.with_extension("away")).unwrap();
-    let planned = host.says(&["host", "plan", &profile]);
-    assert_eq!(planned.code, Some(3), "{planned:?}");
-    assert!(planned.out.contains("virt-admin: it is not on the PATH"), "{planned:?}");
+    host.says(&["host", "plan", &profile]).ended(3).with_output("virt-admin: it is not on the PATH");
     fs::rename(tool.with_extension("away"), &tool).unwrap();
     host.kill_daemon();
-    let planned = host.says(&["host", "plan", &profile]);
-    assert_eq!(planned.code, Some(3), "{planned:?}");
-    assert!(planned.out.contains("neither virtqemud nor libvirtd runs on this host"), "{planned:?}");
-    let planned = host.says(&["host", "plan", &host.profile("6000", "300", "optional = true\n"), "--json"]);
-    assert_eq!(planned.code, Some(0), "{planned:?}");
-    let settings = &planned.json()["settings"];
+    host.says(&["host", "plan", &profile])
+        .ended(3)
+        .with_output("neither virtqemud nor libvirtd runs on this host");
+    let settings = &host
+        .says(&["host", "plan", &host.profile("6000", "300", "optional = true\n"), "--json"])
+        .ended(0)
+        .json()["settings"];
     assert_eq!((&settings[0]["state"], &settings[1]["state"]), (&"skipped".into(), &"skipped".into()));
 }
 

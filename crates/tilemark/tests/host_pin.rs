@@ -52,15 +52,11 @@ fn guests_are_pinned_by_a_file_and_unpinned_again() {
         return;
     }
     let file = home.file("pins", &format!("# mine\n{}* cpus 0\n", own("one-")));
-    let report = home.says(&["host", "pin", file.to_str().unwrap(), "--json"]);
-    assert_eq!(report.code, Some(0), "{report:?}");
-    let document = report.json();
+    let document = home.says(&["host", "pin", file.to_str().unwrap(), "--json"]).ended(0).json();
     assert_eq!(document["pinned"][0]["pid"], mine.0.id());
     assert_eq!(document["pinned"].as_array().unwrap().len(), 1);
     assert_eq!((mine.processors(), other.processors()), ("0".to_owned(), before.clone()));
-    let undone = home.says(&["host", "unpin"]);
-    assert_eq!(undone.code, Some(0), "{undone:?}");
-    assert!(undone.out.contains("1 thread as before"), "{undone:?}");
+    home.says(&["host", "unpin"]).ended(0).with_output("1 thread as before");
     assert_eq!(mine.processors(), before);
     let nothing =
         if common::is_root() { "No guest that runs was pinned." } else { "This user has pinned no guest" };
@@ -76,9 +72,7 @@ fn a_watch_pins_guests_that_start_later_and_keeps_everybody_else_out() {
     let mut watch = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.next().unwrap().starts_with("Looking for guests until Ctrl-C."));
-    let refused = home.says(&["host", "unpin"]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
-    assert!(refused.error.contains(&format!("process {} is pinning", watch.id())), "{refused:?}");
+    home.says(&["host", "unpin"]).ended(3).with_error(&format!("process {} is pinning", watch.id()));
     let late = Player::named(&own("late"));
     // The watch prints a line when it has bound it, and one for a numad or tuned of this host.
     let line = lines.find(|line| line.starts_with(&own("late"))).unwrap();
@@ -149,8 +143,7 @@ fn a_numad_that_runs_is_named_beside_what_was_pinned_with_what_to_do() {
 fn what_cannot_be_pinned_is_bad_input_with_a_remedy() {
     let home = Home::new();
     let file = home.file("pins", "web 999\n");
-    let said = home.says(&["host", "pin", file.to_str().unwrap()]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = home.says(&["host", "pin", file.to_str().unwrap()]).ended(2);
     assert!(said.error.contains("line 1: there is no node 999 on this host"), "{said:?}");
     assert!(said.error.contains("to fix: write one guest a line"), "{said:?}");
     let file = home.file("pins", &format!("{} cpus 0\n", own("nobody")));
@@ -164,11 +157,9 @@ fn what_cannot_be_pinned_is_bad_input_with_a_remedy() {
 #[test]
 fn an_exported_profile_is_imported_again() {
     let home = Home::new();
-    let exported = home.says(&["host", "export", "current", "--format", "tuned"]);
-    assert_eq!(exported.code, Some(0), "{exported:?}");
+    let exported = home.says(&["host", "export", "current", "--format", "tuned"]).ended(0);
     let file = home.file("mine/tuned.conf", &exported.out);
-    let imported = home.says(&["host", "import", file.to_str().unwrap()]);
-    assert_eq!(imported.code, Some(0), "{imported:?}");
+    let imported = home.says(&["host", "import", file.to_str().unwrap()]).ended(0);
     let profile = home.file("mine.toml", &imported.out);
     let keys = |profile: &str| -> BTreeMap<String, String> {
         let mut command = Command::new(TILEMARK);

@@ -8,8 +8,9 @@
 mod common;
 
 use common::{
-    Said, TILEMARK,
+    Line, Said, TILEMARK,
     real::{Process, Real, Running, keeper_of},
+    words,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -18,11 +19,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use tilemark_record::{
-    RunDirectory,
-    result::{RunResult, SettingOutcome},
-    summary::SettingRead,
-};
+use tilemark_record::{result::SettingOutcome, summary::SettingRead};
 
 /// The file that is played, and its key.
 const PLAYED: &str = "/sys/kernel/mm/ksm/pages_to_scan";
@@ -30,17 +27,12 @@ const KEY: &str = "ksm.pages_to_scan";
 const FOUND: &str = "100";
 
 /// A run of one tile that is short, and may be disturbed.
-const SHORT: [&str; 9] = [
-    "--on",
-    "native",
-    "--offline",
-    "--set",
-    "measure.warmup=0s",
-    "--set",
-    "measure.length=1s",
-    "--not-alone",
-    "--json",
-];
+static SHORT: Line = Line::new(|| {
+    words(
+        "--on native --offline --set measure.warmup=0s --set measure.length=1s --not-alone \
+         --json",
+    )
+});
 
 /// The program where a file plays the value.
 fn played(file: &Path, arguments: &[&str]) -> Command {
@@ -66,7 +58,7 @@ fn value(file: &Path) -> String {
 }
 
 fn settings(real: &Real, run: &str, repeat: usize) -> Vec<SettingRead> {
-    let record = RunDirectory::at(&real.home.path().join("runs").join(run));
+    let record = real.record(run);
     record.summaries().unwrap().into_iter().find(|found| found.point == repeat).unwrap().settings
 }
 
@@ -78,7 +70,7 @@ fn both_sides_have_their_settings_and_the_host_has_its_own_afterwards() {
     let b = ["--b", "host.setting.net.core.somaxconn=2345", "--b", "host.setting.ksm.pages_to_scan=77"];
     let mut running = real.start_as(played(&file, &[&sides[..], &b, &SHORT].concat()));
     let said = running.said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let expected = [("1234", FOUND, None), ("2345", "77", Some("77"))];
     for (point, (somaxconn, pages, set)) in expected.into_iter().enumerate() {
         let read = settings(&real, &result.run, point);
@@ -97,35 +89,22 @@ fn both_sides_have_their_settings_and_the_host_has_its_own_afterwards() {
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
-/// What the host had in each point's only repeat: the two settings of [`PROFILE`].
+/// What the host had in each point's only repeat: the two settings of [`TWO`].
 fn had(real: &Real, run: &str, point: usize) -> [Option<String>; 2] {
     let read = settings(real, run, point);
     ["net.core.somaxconn", KEY].map(|key| read.iter().find(|one| one.key == key)?.value.clone())
 }
 
 /// One setting of the run's network, and one of the host.
-const PROFILE: &str = r#"
-schema = 1
-name = "two"
-about = "A test."
-[[setting]]
-key = "net.core.somaxconn"
-value = "2345"
-source = "a test"
-[[setting]]
-key = "ksm.pages_to_scan"
-value = "77"
-source = "a test"
-"#;
+const TWO: [(&str, &str); 2] = [("net.core.somaxconn", "2345"), (KEY, "77")];
 
 #[test]
 fn a_side_with_a_profile_has_its_values_and_the_side_without_has_those_of_the_host() {
     let Some((real, file)) = with_file() else { return };
-    let profile = real.home.file("two.toml", PROFILE);
-    let b = format!("host.profile={}", profile.display());
+    let b = format!("host.profile={}", profile_of(&real, &TWO));
     let sides = ["ab", "web", "--set", "measure.repeats=1", "--a", "host.profile=none", "--b", &b, "--trust"];
     let said = real.start_as(played(&file, &[&sides[..], &SHORT].concat())).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let [[somaxconn, pages], with] = [0, 1].map(|point| had(&real, &result.run, point));
     assert_eq!(pages.as_deref(), Some(FOUND), "{said:?}");
     assert!(somaxconn.is_some_and(|own| own != "2345"), "{said:?}");
@@ -142,7 +121,7 @@ fn a_setting_that_varies_has_each_value_in_its_own_repeats() {
     let scenario = real.home.file("vary.toml", &format!("{}\n{vary}", shown.out));
     let run = ["run", scenario.to_str().unwrap(), "--tiles", "1", "--set", "measure.repeats=1", "--trust"];
     let said = real.start_as(played(&file, &[&run[..], &SHORT].concat())).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let values: BTreeSet<&str> = result.points.iter().map(|point| &*point.vary["pages"]).collect();
     assert_eq!(values, ["77", "88"].into());
     for (place, point) in result.points.iter().enumerate() {
@@ -191,7 +170,7 @@ fn a_scheduler_is_set_with_what_it_changes_along_and_both_are_restored() {
     let set = format!("host.setting.{key}=mq-deadline");
     let run = ["run", "web", "--tiles", "1", "--set", "measure.repeats=1", "--set", &set];
     let said = real.home.says(&[&run[..], &SHORT].concat());
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let read = settings(&real, &result.run, 0);
     let values: Vec<_> = read.iter().map(|one| (one.key.as_str(), one.value.as_deref())).collect();
     assert_eq!(values, [(key.as_str(), Some("mq-deadline"))], "{said:?}");
@@ -206,10 +185,8 @@ fn a_limit_that_could_not_be_restored_is_refused_with_the_reason() {
     let Some(real) = Real::new() else { return };
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set", "-sys_resource", TILEMARK, "run", "web", "--tiles", "1"]);
-    command.args(SHORT).args(["--set", "measure.repeats=2", "--set", "host.setting.limit.memlock=4096"]);
-    let said = real.start_as(command).said();
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let error = &said.json()["error"];
+    command.args(&*SHORT).args(["--set", "measure.repeats=2", "--set", "host.setting.limit.memlock=4096"]);
+    let error = &real.start_as(command).said().ended(3).json()["error"];
     let message = error["message"].as_str().unwrap();
     assert!(message.starts_with("the setting limit.memlock of the host could not be applied: "), "{error}");
     assert!(
@@ -225,8 +202,7 @@ fn a_limit_that_could_not_be_restored_is_refused_with_the_reason() {
 fn a_limit_of_open_files_that_the_run_exceeds_is_refused_before_anything_is_made() {
     let Some(real) = Real::new() else { return };
     let run = ["run", "web", "--tiles", "1", "--set", "host.setting.limit.nofile=60"];
-    let said = real.home.says(&[&run[..], &SHORT].concat());
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = real.home.says(&[&run[..], &SHORT].concat()).ended(2);
     let message = said.json()["error"]["message"].to_string();
     assert!(message.contains("open files in one process, and limit.nofile is 60"), "{message}");
     assert!(!real.home.path().join("runs").exists(), "{said:?}");
@@ -274,8 +250,7 @@ fn says(real: &Real, file: &Path, arguments: &[&str]) -> Said {
 fn a_setting_that_a_killed_keeper_left_is_restored_by_recover() {
     let Some((real, file)) = with_file() else { return };
     left_by_a_killed_keeper(&real, &file);
-    let said = says(&real, &file, &["recover", "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = says(&real, &file, &["recover", "--json"]).ended(0);
     assert_eq!(value(&file), FOUND, "{said:?}");
 }
 
@@ -295,11 +270,8 @@ fn a_setting_that_a_killed_keeper_left_is_restored_by_the_next_run_which_names_i
 fn a_setting_that_a_killed_keeper_left_is_not_what_a_profile_restores() {
     let Some((real, file)) = with_file() else { return };
     left_by_a_killed_keeper(&real, &file);
-    let profile = real.home.file(
-        "mine.toml",
-        "schema = 1\nname = \"mine\"\nabout = \"A test.\"\n[[setting]]\nkey = \"ksm.pages_to_scan\"\nvalue = \"200\"\n",
-    );
-    let said = says(&real, &file, &["host", "apply", profile.to_str().unwrap(), "--yes"]);
+    let profile = profile_of(&real, &[(KEY, "200")]);
+    let said = says(&real, &file, &["host", "apply", &profile, "--yes"]);
     assert_eq!((said.code, value(&file).as_str()), (Some(0), "200"), "{said:?}");
     assert!(said.out.contains(&format!("it is {FOUND} again")), "{said:?}");
     let said = says(&real, &file, &["host", "restore"]);
@@ -309,26 +281,23 @@ fn a_setting_that_a_killed_keeper_left_is_not_what_a_profile_restores() {
 #[test]
 fn what_cannot_be_set_is_named_before_anything_starts() {
     let Some(real) = Real::new() else { return };
+    let says = |command: &[&str]| real.home.says(&[command, &SHORT].concat());
     for (setting, names) in [
         ("host.setting.vm.swapiness=10", "Did you mean `vm.swappiness`?"),
         ("host.setting.ksm=perhaps", "it accepts on, off"),
         ("host.profile=nowhere", "no profile `nowhere`"),
     ] {
-        let said = real.home.says(&[&["run", "web", "--set", setting][..], &SHORT].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
-        let error = said.json()["error"].to_string();
+        let error = says(&["run", "web", "--set", setting]).ended(2).json()["error"].to_string();
         assert!(error.contains(names), "{names}: {error}");
     }
     // Of most sysctls only the kernel knows what they accept.
-    let said =
-        real.home.says(&[&["run", "web", "--set", "host.setting.vm.swappiness=often"][..], &SHORT].concat());
-    assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.out.contains("the setting vm.swappiness of the host could not be applied"), "{said:?}");
+    says(&["run", "web", "--set", "host.setting.vm.swappiness=often"])
+        .ended(3)
+        .with_output("the setting vm.swappiness of the host could not be applied");
     let now = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     let same = format!("host.setting.vm.swappiness={}", now.trim());
-    let said = real.home.says(&[&["ab", "web", "--a", &same, "--b", &same][..], &SHORT].concat());
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.out.contains("both sides have the same settings"), "{said:?}");
+    let said = says(&["ab", "web", "--a", &same, "--b", &same]);
+    said.ended(2).with_output("both sides have the same settings");
 }
 
 #[test]
@@ -347,11 +316,9 @@ fn a_screening_of_a_run_networks_settings_ends_with_a_table_and_keeps_what_paid_
         let profile = profile.to_str().unwrap();
         real.home.says(&[&["host", "try", "web"][..], &SHORT, &short, &[profile]].concat())
     };
-    let refused = run(&bad);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.out.contains("perhaps"), "{refused:?}");
+    run(&bad).ended(2).with_output("perhaps");
     let said = run(&good);
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let found = result.screening.unwrap();
     let keys: Vec<&str> = found.settings.iter().map(|setting| setting.key.as_str()).collect();
     assert_eq!(keys, ["net.core.somaxconn", "net.ipv4.tcp_autocorking"]);
@@ -374,65 +341,29 @@ const DOWNLOADS: &str = r#"
 schema = 1
 name = "downloads"
 about = "Files of 16 KiB, at a rate."
-headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[load]]
-name = "web"
-guest = "web"
-rate = "600/s"
-connections = 8
-[load.web]
-files = [{ size = "16KiB", weight = 1 }]
-[ladder]
-tiles = [1]
-[measure]
-warmup = "500ms"
-length = "1s"
-[gate]
-p99 = "10s"
+guest = [{ name = "web", role = "web" }]
+load = [
+    { name = "web", guest = "web", rate = "600/s", connections = 8, web = { files = [{ size = "16KiB", weight = 1 }] } },
+]
+ladder.tiles = [1]
+measure = { warmup = "500ms", length = "1s" }
+gate.p99 = "10s"
 "#;
 
 /// Buffers of one page for what is received, among settings that no download feels.
-const ONE_HARMS: &str = r#"
-schema = 1
-name = "buffers"
-about = "One setting that harms downloads, and ten that do nothing."
-[[setting]]
-key = "net.ipv4.tcp_rmem"
-value = "4096 4096 4096"
-[[setting]]
-key = "net.ipv4.tcp_keepalive_time"
-value = "3600"
-[[setting]]
-key = "net.ipv4.tcp_keepalive_intvl"
-value = "33"
-[[setting]]
-key = "net.ipv4.tcp_keepalive_probes"
-value = "5"
-[[setting]]
-key = "net.ipv4.tcp_syn_retries"
-value = "4"
-[[setting]]
-key = "net.ipv4.tcp_synack_retries"
-value = "4"
-[[setting]]
-key = "net.ipv4.tcp_retries1"
-value = "4"
-[[setting]]
-key = "net.ipv4.tcp_retries2"
-value = "9"
-[[setting]]
-key = "net.ipv4.tcp_orphan_retries"
-value = "3"
-[[setting]]
-key = "net.ipv4.tcp_fin_timeout"
-value = "17"
-[[setting]]
-key = "net.ipv4.tcp_max_reordering"
-value = "301"
-"#;
+const ONE_HARMS: [(&str, &str); 11] = [
+    ("net.ipv4.tcp_rmem", "4096 4096 4096"),
+    ("net.ipv4.tcp_keepalive_time", "3600"),
+    ("net.ipv4.tcp_keepalive_intvl", "33"),
+    ("net.ipv4.tcp_keepalive_probes", "5"),
+    ("net.ipv4.tcp_syn_retries", "4"),
+    ("net.ipv4.tcp_synack_retries", "4"),
+    ("net.ipv4.tcp_retries1", "4"),
+    ("net.ipv4.tcp_retries2", "9"),
+    ("net.ipv4.tcp_orphan_retries", "3"),
+    ("net.ipv4.tcp_fin_timeout", "17"),
+    ("net.ipv4.tcp_max_reordering", "301"),
+];
 
 /// The whole command on a real host, as often as is asked for. In at least 19 of 20 screenings all of these settings harm, and in at most
 /// one of 20 another one is named. Each is printed.
@@ -442,8 +373,7 @@ fn name_those_that_harm(scenario: &str, profile: &str, more: &[&str], harmful: &
     let arguments = ["host", "try", scenario, "--profile", profile, "--on", "native", "--offline", "--json"];
     let (mut named, mut others) = (0, 0);
     for _ in 0..screenings {
-        let said = real.start(&[&arguments[..], more].concat()).said();
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let result = real.start(&[&arguments[..], more].concat()).said().result();
         let settings = result.screening.unwrap().settings;
         let (planted, idle): (Vec<_>, Vec<_>) =
             settings.iter().partition(|setting| harmful.contains(&setting.key.as_str()));
@@ -468,9 +398,9 @@ fn name_those_that_harm(scenario: &str, profile: &str, more: &[&str], harmful: &
 fn a_setting_that_harms_is_named_among_some_that_do_nothing() {
     let Some(real) = Real::new() else { return };
     let scenario = real.home.file("downloads.toml", DOWNLOADS);
-    let profile = real.home.file("buffers.toml", ONE_HARMS);
-    let [scenario, profile] = [&scenario, &profile].map(|file| file.to_str().unwrap());
-    name_those_that_harm(scenario, profile, &["--not-alone"], &["net.ipv4.tcp_rmem"], &real);
+    let profile = profile_of(&real, &ONE_HARMS);
+    let scenario = scenario.to_str().unwrap();
+    name_those_that_harm(scenario, &profile, &["--not-alone"], &["net.ipv4.tcp_rmem"], &real);
 }
 
 /// Counts rounds of work until `$1` seconds are over, and prints how many there were in each quarter of a second. A round has so much more to do as
@@ -505,10 +435,9 @@ fn planted(real: &Real, what: &str) -> String {
 schema = 1
 name = "work"
 about = "A program that has more to do with some values of the host."
-headline = "work"
-[[guest]]
-name = "idle"
-role = "idle"
+guest = [{{ name = "idle", role = "idle" }}]
+ladder.tiles = [1]
+measure = {{ warmup = "1s", length = "2s" }}
 [[load]]
 name = "work"
 guest = "idle"
@@ -518,11 +447,6 @@ from = "host"
 files = {{ "planted.sh" = "planted.sh" }}
 rate = 'rounds: ([0-9]+)'
 unit = "rounds"
-[ladder]
-tiles = [1]
-[measure]
-warmup = "1s"
-length = "2s"
 "#
     );
     real.home.file("work.toml", &text).to_str().unwrap().to_owned()

@@ -187,25 +187,21 @@ fn services_are_stopped_and_started_and_all_that_went_along_is_restored() {
     let Some(host) = Host::new() else { return };
     assert_eq!(host.running(), AT_FIRST);
     let services = [("back", "stopped"), ("opens", "running"), ("lonely", "running"), ("rival", "running")];
-    let applied = host.apply(&services);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let applied = host.apply(&services).ended(0);
     assert_eq!(host.running(), ["helper", "lonely", "opens", "rival", "slow"], "{applied:?}");
-    let verified = host.says(&["host", "verify", &host.profile(&services)]);
-    assert_eq!(verified.code, Some(0), "{verified:?}");
-    let restored = host.says(&["host", "restore"]);
-    assert_eq!(restored.code, Some(0), "{restored:?}");
+    host.says(&["host", "verify", &host.profile(&services)]).ended(0);
+    let restored = host.says(&["host", "restore"]).ended(0);
     assert_eq!(host.running(), AT_FIRST, "{restored:?}");
 }
 
 #[test]
 fn a_service_that_another_program_started_again_differs_and_is_restored_already() {
     let Some(host) = Host::new() else { return };
-    let applied = host.apply(&[("lonely", "stopped"), ("top", "stopped")]);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    host.apply(&[("lonely", "stopped"), ("top", "stopped")]).ended(0);
     assert_eq!(host.systemctl(&["start", "top"]).code, Some(0));
-    let differs = host.says(&["host", "verify", &host.profile(&[("lonely", "stopped"), ("top", "stopped")])]);
-    assert_eq!(differs.code, Some(1), "{differs:?}");
-    assert!(differs.out.contains("service.top is running, and the profile wants stopped"), "{differs:?}");
+    host.says(&["host", "verify", &host.profile(&[("lonely", "stopped"), ("top", "stopped")])])
+        .ended(1)
+        .with_output("service.top is running, and the profile wants stopped");
     let restored = host.says(&["host", "restore"]);
     assert_eq!(restored.code, Some(0), "it runs as before: {restored:?}");
     assert_eq!(host.running(), AT_FIRST);
@@ -214,8 +210,7 @@ fn a_service_that_another_program_started_again_differs_and_is_restored_already(
 #[test]
 fn what_systemd_refuses_is_named_with_its_words_and_what_was_set_before_is_restored() {
     let Some(host) = Host::new() else { return };
-    let refused = host.apply(&[("back", "stopped"), ("fails", "running")]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let refused = host.apply(&[("back", "stopped"), ("fails", "running")]).ended(3);
     assert!(
         refused.error.contains("service.fails") && refused.error.contains("control process"),
         "{refused:?}"
@@ -224,9 +219,7 @@ fn what_systemd_refuses_is_named_with_its_words_and_what_was_set_before_is_resto
     for (name, said) in
         [("absent", "systemd has no unit absent.service"), ("odd", "odd.service of systemd is")]
     {
-        let refused = host.apply(&[("lonely", "stopped"), (name, "running")]);
-        assert_eq!(refused.code, Some(3), "{refused:?}");
-        assert!(refused.error.contains(said), "{refused:?}");
+        host.apply(&[("lonely", "stopped"), (name, "running")]).ended(3).with_error(said);
         assert_eq!(host.running(), AT_FIRST, "{name}");
     }
 }
@@ -260,8 +253,7 @@ fn services_of_a_killed_apply_are_restored_by_whoever_comes_next() {
         kill_process(child_of(apply.id()).unwrap(), Signal::KILL).unwrap();
         apply.wait().unwrap();
         let command: &[&str] = if recovers == "recover" { &["recover"] } else { &["host", "restore"] };
-        let recovered = host.says(command);
-        assert_eq!(recovered.code, Some(0), "{recovered:?}");
+        let recovered = host.says(command).ended(0);
         assert_eq!(host.running(), AT_FIRST, "{recovered:?}");
         assert_eq!(host.says(&["host", "status", "--json"]).json()["profile"], serde_json::Value::Null);
     }

@@ -6,13 +6,12 @@
 
 mod common;
 
-use common::{Home, real::Real};
-use rustix::thread::{CpuSet, sched_getaffinity};
-use serde_json::Value;
-use tilemark_record::{
-    RunDirectory,
-    result::{Interference, RunResult, Slowdown},
+use common::{
+    Home,
+    real::{Real, last_processor},
 };
+use serde_json::Value;
+use tilemark_record::result::{Interference, RunResult, Slowdown};
 
 /// Part of its resource that the neighbour takes.
 const PART: f64 = 0.3;
@@ -66,12 +65,6 @@ fn scenario(headline: &str, guests: &str) -> String {
     )
 }
 
-/// The last processor of this host: it is one of the guests'.
-fn last_processor() -> usize {
-    let online = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).rev().find(|id| online.is_set(*id)).unwrap()
-}
-
 fn result(real: &Real, command: &str, text: &str, more: &[&str]) -> RunResult {
     let file = real.home.file("scenario.toml", text);
     // Twins on one processor: on a host with many they would not meet.
@@ -86,7 +79,7 @@ fn result(real: &Real, command: &str, text: &str, more: &[&str]) -> RunResult {
 /// What the neighbour does in a second where it has its resource to itself.
 fn rate_flat_out(real: &Real, planted: &Planted) -> f64 {
     let run = result(real, "run", &planted.flat_out(), &["--set", "measure.repeats=1"]).run;
-    let record = RunDirectory::at(&real.home.path().join("runs").join(run));
+    let record = real.record(&run);
     let load = record.repeats().unwrap()[0].summary().unwrap().loads.remove(0);
     assert_eq!((load.failed, load.wrong), (0, 0), "{load:?}");
     load.rate()

@@ -45,8 +45,7 @@ fn data_that_is_half_written_is_removed() {
         thread::sleep(Duration::from_millis(1));
     }
     signal(&child, Signal::INT);
-    let said = Said::of(&child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let said = Said::of(&child.wait_with_output().unwrap()).ended(5);
     assert_eq!(said.json()["error"]["code"], "interrupted", "{said:?}");
     assert!(!out.exists(), "something is left");
 }
@@ -70,9 +69,8 @@ fn one_that_waits_for_another_run_need_not_wait() {
     signal(&child, Signal::TERM);
     let mut out = String::new();
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    let said = Said { code: child.wait().unwrap().code(), out, error: String::new() };
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let error = &said.json()["error"];
+    let error =
+        &Said { code: child.wait().unwrap().code(), out, error: String::new() }.ended(5).json()["error"];
     assert_eq!(error["code"], "interrupted");
     assert_eq!(error["message"], "ended while it waited: the run first is under way on this host");
     assert_eq!(fs::read_dir(home.path().join("runs")).into_iter().flatten().count(), 0, "nothing was begun");

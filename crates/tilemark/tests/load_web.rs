@@ -121,9 +121,7 @@ fn ctrl_c_ends_a_web_load_whose_figures_are_still_printed() {
         thread::sleep(Duration::from_millis(5));
     }
     kill_process_group(group, Signal::INT).unwrap();
-    let said = Said::of(&child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let document = said.json();
+    let document = Said::of(&child.wait_with_output().unwrap()).ended(5).json();
     assert!(document["completed"].as_u64().unwrap() > 0, "{document}");
     assert!(document["requests_per_s"].as_f64().unwrap() > 0.0, "{document}");
     assert_eq!(document["verdict"]["status"], "not-trusted");

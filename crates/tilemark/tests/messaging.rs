@@ -5,9 +5,9 @@
 mod common;
 
 use common::{
-    Home, TILEMARK,
-    real::{Process, Real, keeper_of},
-    skipped,
+    Home, Line, TILEMARK,
+    real::{Process, Real},
+    skipped, words,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_broker::{Config, serve};
-use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
+use tilemark_record::{result::RunResult, summary::RepeatSummary};
 
 /// `tilemark broker` on a port of its own. Dropping it ends it.
 struct Broker {
@@ -66,23 +66,14 @@ fn load(what: &str, address: &str, more: &[&str]) -> common::Said {
 #[test]
 fn both_loads_print_every_figure_that_they_promise() {
     let broker = Broker::start();
-    let keys = [
-        "messages_per_s",
-        "transfers_per_s",
-        "megabytes_per_s",
-        "lost",
-        "duplicated",
-        "reordered",
-        "client_cpu_s",
-        "latency_ms",
-        "send_lateness_us",
-        "errors",
-        "verdict",
-    ];
+    let keys = words(
+        "messages_per_s transfers_per_s megabytes_per_s lost duplicated reordered client_cpu_s latency_ms \
+         send_lateness_us errors verdict",
+    );
     let flat_out = load("messaging-throughput", &broker.address, &[]).json();
     let by_schedule = load("messaging-latency", &broker.address, &["--rate", "500"]).json();
     for document in [&flat_out, &by_schedule] {
-        for key in keys {
+        for key in &keys {
             assert!(document.get(key).is_some(), "no {key} in {document}");
         }
     }
@@ -130,13 +121,11 @@ fn a_password_may_be_in_the_environment_and_one_in_the_address_is_warned_of() {
         common::Said::of(&command.output().unwrap())
     };
     // Only who reads the variable is let in by the right one and refused with the wrong one.
-    let apart = says("guest", Some("guest"));
-    assert_eq!(apart.code, Some(0), "{apart:?}");
+    let apart = says("guest", Some("guest")).ended(0);
     assert!(!apart.error.contains("list of processes"), "{apart:?}");
     let wrong = says("guest", Some("secret-word"));
-    fails_with(&wrong, 3, "the broker refused user 'guest'", "correct user and password");
-    fails_with(
-        &says("guest", None),
+    wrong.fails_with(3, "the broker refused user 'guest'", "correct user and password");
+    says("guest", None).fails_with(
         2,
         "no password for user `guest` of 127.0.0.1",
         "set TILEMARK_BROKER_PASSWORD",
@@ -192,29 +181,18 @@ fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files
     let port = broker.address.rsplit(':').next().unwrap();
     let home = Home::new();
     let send = |url: &str, more: &[&str]| {
-        let all = [
-            "load",
-            "messaging-throughput",
-            "--count",
-            "1000",
-            "--seconds",
-            "600",
-            "--json",
-            "--broker",
-            url,
-        ];
-        home.says(&[&all[..], more].concat())
+        let all = words("load messaging-throughput --count 1000 --seconds 600 --json --broker");
+        home.says(&[&all[..], &[url], more].concat())
     };
     let secured = format!("amqps://localhost:{port}");
     let said = send(&secured, &["--ca", &certificate]);
     assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(1000)), "{said:?}");
-    fails_with(
-        &send(&secured, &["--ca", "/nowhere/ca"]),
+    send(&secured, &["--ca", "/nowhere/ca"]).fails_with(
         2,
         "cannot read `--ca /nowhere/ca`",
         "path of a file",
     );
-    fails_with(&send(&format!("amqp://localhost:{port}"), &[]), 2, "speaks TLS", "amqps://");
+    send(&format!("amqp://localhost:{port}"), &[]).fails_with(2, "speaks TLS", "amqps://");
     for (arguments, message) in [
         (["--tls-cert", "/nowhere/crt", "--tls-key", &key], "cannot read `--tls-cert /nowhere/crt`"),
         (["--tls-cert", &key, "--tls-key", &key], "it holds no certificate"),
@@ -222,18 +200,8 @@ fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files
         (["--tls-cert", &certificate, "--tls-key", &stranger], "cannot be used together"),
         (["--tls-cert", &certificate, "--listen", "127.0.0.1:0"], "--tls-key"),
     ] {
-        let said = home.says(&[&["broker"][..], &arguments].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.error.contains(message), "{said:?}");
+        home.says(&[&["broker"][..], &arguments].concat()).ended(2).with_error(message);
     }
-}
-
-#[track_caller]
-fn fails_with(said: &common::Said, code: i32, message: &str, remedy: &str) {
-    assert_eq!(said.code, Some(code), "{said:?}");
-    let error = &said.json()["error"];
-    assert!(error["message"].as_str().unwrap().contains(message), "{error}");
-    assert!(error["remedy"].as_str().unwrap().contains(remedy), "{error}");
 }
 
 #[test]
@@ -241,25 +209,23 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let broker = Broker::start();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for what in ["messaging-throughput", "messaging-latency"] {
-        fails_with(
-            &load(what, &nobody, &[]),
+        load(what, &nobody, &[]).fails_with(
             3,
             &format!("no broker answers at {nobody}"),
             "tilemark broker --listen",
         );
         let stranger = format!("somebody:secret-word@{}", broker.address);
         let refused = load(what, &stranger, &[]);
-        fails_with(&refused, 3, "the broker refused user 'somebody'", "correct user and password");
+        refused.fails_with(3, "the broker refused user 'somebody'", "correct user and password");
         assert!(!format!("{refused:?}").contains("secret-word"), "{refused:?}");
-        fails_with(&load(what, &broker.address, &["--size", "15"]), 2, "size is 15", "change that setting");
-        fails_with(&load(what, &broker.address, &["--durable"]), 3, "durable", "");
+        load(what, &broker.address, &["--size", "15"]).fails_with(2, "size is 15", "change that setting");
+        load(what, &broker.address, &["--durable"]).fails_with(3, "durable", "");
         let forever = ["load", what, "--broker", "amqp://127.0.0.1", "--json", "--seconds"];
         let forever = Home::new().says(&[&forever[..], &["86401"]].concat());
-        fails_with(&forever, 2, "86401 is not in 1..=86400", "tilemark --help");
+        forever.fails_with(2, "86401 is not in 1..=86400", "tilemark --help");
     }
     let both = ["--confirms", "1", "--transactions", "1"];
-    fails_with(
-        &load("messaging-throughput", &broker.address, &both),
+    load("messaging-throughput", &broker.address, &both).fails_with(
         2,
         "transactions is 1",
         "change that setting",
@@ -268,7 +234,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let address = hangs_up.local_addr().unwrap().to_string();
     // It ends with the test's process.
     std::thread::spawn(move || hangs_up.incoming().for_each(drop));
-    fails_with(&load("messaging-throughput", &address, &[]), 3, "", "look into the broker's log");
+    load("messaging-throughput", &address, &[]).fails_with(3, "", "look into the broker's log");
 }
 
 /// A load under way; it ends with the test.
@@ -321,9 +287,7 @@ fn a_load_that_is_interrupted_prints_its_figures_and_leaves_nothing() {
             assert!(Instant::now() < until, "{what} publishes nothing");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let said = load.ended_by(signal);
-        assert_eq!(said.code, Some(5), "{said:?}");
-        let document = said.json();
+        let document = load.ended_by(signal).ended(5).json();
         let reasons = document["verdict"]["reasons"].to_string();
         assert!(reasons.contains("stopped by Ctrl-C or SIGTERM"), "{document}");
         let published = document["published"].as_u64().unwrap();
@@ -372,36 +336,23 @@ fn a_second_ctrl_c_ends_a_load_whose_broker_never_answers() {
 }
 
 /// One tile, two seconds of each measurement.
-const RUN: [&str; 15] = [
-    "run",
-    "messaging",
-    "--on",
-    "native",
-    "--not-alone",
-    "--json",
-    "--tiles",
-    "1",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--set",
-    "measure.length=2s",
-    "--set",
-];
+static RUN: Line = Line::new(|| {
+    words(
+        "run messaging --on native --not-alone --json --tiles 1 --set measure.repeats=1 \
+         --set measure.warmup=1s --set measure.length=2s --set",
+    )
+});
 
 fn repeats(real: &Real, result: &RunResult) -> Vec<RepeatSummary> {
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-    record.verify().unwrap();
+    let record = real.record(&result.run);
     record.repeats().unwrap().iter().map(|repeat| repeat.summary().unwrap()).collect()
 }
 
 #[test]
 fn a_native_run_measures_a_broker_s_throughput_and_latency() {
     let Some(real) = Real::new() else { return };
-    let said = real.home.says(&[&RUN[..], &["vary.size.values=[\"16B\",\"1KiB\"]", "--offline"]].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let sizes = ["vary.size.values=[\"16B\",\"1KiB\"]", "--offline"];
+    let result = real.home.says(&[&RUN[..], &sizes].concat()).ended(5).result();
     assert_eq!(result.points.len(), 4, "two measures of two sizes");
     for summary in repeats(&real, &result) {
         let (load, point) = (&summary.loads[0], &result.points[summary.point]);
@@ -426,7 +377,7 @@ fn a_native_run_measures_a_broker_s_throughput_and_latency() {
 /// Throughput and latency were measured, and no message was lost or wrong.
 fn both_measures_are_clean(real: &Real, said: &common::Said) {
     assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     assert_eq!(result.points.len(), 2, "two measures");
     for summary in repeats(real, &result) {
         let load = &summary.loads[0];
@@ -444,9 +395,7 @@ fn a_native_run_measures_a_broker_over_tls_and_beside_one_without() {
     both_measures_are_clean(&real, &said);
     let sides = ["--a", "load.messages.messaging.tls=true", "--b", "load.messages.messaging.tls=false"];
     let one = ["vary.size.values=[\"1KiB\"]", "--set", "vary.measure.values=[\"latency\"]", "--offline"];
-    let said = real.home.says(&[&["ab"][..], &RUN[1..], &one, &sides].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.home.says(&[&["ab"][..], &RUN[1..], &one, &sides].concat()).ended(5).result();
     for summary in repeats(&real, &result) {
         assert_eq!(
             (summary.loads[0].completed, summary.loads[0].failed),
@@ -470,9 +419,8 @@ fn the_reference_broker_keeps_durable_messages_on_the_disk_of_its_guest() {
     fs::write(&file, with_disk).unwrap();
     let scenario = file.to_str().unwrap();
     let only = ["--set", "vary.size.values=[\"1024B\"]", "--set", "vary.measure.values=[\"throughput\"]"];
-    let said = real.home.says(&[&["run", scenario, "--offline"], &RUN[2..14], &only].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result =
+        real.home.says(&[&["run", scenario, "--offline"], &RUN[2..14], &only].concat()).ended(5).result();
     for summary in repeats(&real, &result) {
         let load = &summary.loads[0];
         assert!(load.completed > 0 && load.failed + load.wrong == 0, "{load:?}");
@@ -483,8 +431,8 @@ fn the_reference_broker_keeps_durable_messages_on_the_disk_of_its_guest() {
 fn the_plan_of_counted_messages_says_that_they_may_end_it_sooner() {
     let plan = |preset| {
         let preset = ["--preset", preset, "--set", "guest.broker.vcpus=1"];
-        let said = Home::new().says(&[&["plan", "messaging", "--on", "native"][..], &preset].concat());
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let said =
+            Home::new().says(&[&["plan", "messaging", "--on", "native"][..], &preset].concat()).ended(0);
         said.words()
     };
     let sooner = "less where a load has sent its `count` before its time is over";
@@ -509,17 +457,10 @@ fn rabbitmq_and_broker_j_serve_a_run_and_the_password_is_in_no_file_or_process()
         return;
     }
     for (broker, settings) in [("rabbitmq", "rabbitmq.conf"), ("qpid-broker-j", "qpid.json")] {
-        let chosen = format!("guest.broker.broker={broker}");
-        let more = [
-            "vary.size.values=[\"16B\"]",
-            "--set",
-            "guest.broker.memory=1GiB",
-            "--set",
-            &chosen,
-            "--offline",
-        ];
-        let mut running = real.start(&[&RUN[..], &more].concat());
-        let under_way = running.until("a keeper", keeper_of);
+        let more = format!(
+            "vary.size.values=[\"16B\"] --set guest.broker.memory=1GiB --set guest.broker.broker={broker} --offline"
+        );
+        let (mut running, under_way) = real.begin(&[&RUN[..], &words(&more)].concat());
         let file = running.until("the broker's settings", |_| settings_of(&under_way, settings));
         let password = password_in(&fs::read_to_string(&file).unwrap());
         let all = Process::descendants(running.child.id() as i32);
@@ -529,9 +470,8 @@ fn rabbitmq_and_broker_j_serve_a_run_and_the_password_is_in_no_file_or_process()
                 assert!(!holds(&text, &password), "{file} of {process:?} has the password");
             }
         }
-        let said = running.said();
-        assert_eq!(said.code, Some(5), "{said:?}");
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let said = running.said().ended(5);
+        let result = said.result();
         for summary in repeats(&real, &result) {
             let load = &summary.loads[0];
             assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
@@ -556,16 +496,10 @@ fn rabbitmq_serves_a_run_over_tls() {
     if !has_image_of_brokers(&real) {
         return;
     }
-    let more = [
-        "vary.size.values=[\"1KiB\"]",
-        "--set",
-        "guest.broker.memory=1GiB",
-        "--set",
-        "guest.broker.broker=rabbitmq",
-        "--set",
-        "load.messages.messaging.tls=true",
-        "--offline",
-    ];
+    let more = words(
+        "vary.size.values=[\"1KiB\"] --set guest.broker.memory=1GiB --set guest.broker.broker=rabbitmq \
+         --set load.messages.messaging.tls=true --offline",
+    );
     let said = real.home.says(&[&RUN[..], &more].concat());
     both_measures_are_clean(&real, &said);
 }

@@ -266,8 +266,7 @@ fn each_mistake_is_reported_with_its_exit_code_and_starts_nothing() {
 fn a_resolved_scenario_is_a_scenario() {
     let home = Home::new();
     let plan = ["plan", "run", "first-look", "--on", "native", "--set", "gate.p99=20ms", "--tiles", "1,3"];
-    let said = home.says(&[&plan[..], &["--resolved", "--seed", "7"]].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = home.says(&[&plan[..], &["--resolved", "--seed", "7"]].concat()).ended(0);
     assert!(said.out.contains("p99 = \"20ms\""), "{said:?}");
     let file = home.file("resolved.toml", &said.out);
     let of = |arguments: &[&str]| {
@@ -284,11 +283,7 @@ fn a_plan_of_each_command_has_its_flags() {
     assert_eq!(ab["points"].as_array().unwrap().len(), 2);
     let sides =
         ["plan", "ab", "web", "--on", "native", "--b", "load.web.rate=300/s", "--a", "load.web.rate=400/s"];
-    let said = home.says(&sides);
-    assert!(
-        said.out.contains("\nSide A    load.web.rate = 400/s\nSide B    load.web.rate = 300/s\n"),
-        "{said:?}"
-    );
+    home.says(&sides).with_output("\nSide A    load.web.rate = 400/s\nSide B    load.web.rate = 300/s\n");
     let capacity =
         home.says(&["plan", "capacity", "web", "--on", "native", "--within", "10m", "--json"]).json();
     assert!(capacity["search"].is_object(), "{capacity}");
@@ -300,24 +295,23 @@ fn a_plan_of_each_command_has_its_flags() {
 /// The other figures of such a run are sound, and `run` measures them.
 #[test]
 fn too_few_requests_for_a_p99_are_a_warning_of_plan() {
-    let said = Home::new().says(&["plan", "web", "--on", "native", "--set", "load.web.rate=5/s"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.out.contains("\nWarning   no p99 from this run: it needs 2000 requests"), "{said:?}");
+    Home::new()
+        .says(&["plan", "web", "--on", "native", "--set", "load.web.rate=5/s"])
+        .ended(0)
+        .with_output("\nWarning   no p99 from this run: it needs 2000 requests");
 }
 
 #[test]
 fn what_interference_and_host_try_would_do_is_planned() {
     let home = Home::new();
-    let roles = home.says(&["plan", "interference", "first-look", "--on", "native"]);
-    assert_eq!(roles.code, Some(0), "{roles:?}");
+    let roles = home.says(&["plan", "interference", "first-look", "--on", "native"]).ended(0);
     assert!(roles.out.contains("\nTime      about ") && roles.out.contains("roles web + burst"), "{roles:?}");
     let profile = "schema = 1\nname = \"p\"\nabout = \"A test.\"\nsource = \"a test\"\n\
         [[setting]]\nkey = \"net.core.somaxconn\"\nvalue = \"1234\"\n\
         [[setting]]\nkey = \"net.ipv4.tcp_autocorking\"\nvalue = \"0\"\n";
     let profile = home.file("p.toml", profile);
     let profile = profile.to_str().unwrap();
-    let tried = home.says(&["plan", "host", "try", "web", "--on", "native", "--profile", profile]);
-    assert_eq!(tried.code, Some(0), "{tried:?}");
+    let tried = home.says(&["plan", "host", "try", "web", "--on", "native", "--profile", profile]).ended(0);
     assert!(tried.out.contains("\nTries     2 settings of the profile p are screened in "), "{tried:?}");
     assert!(
         tried.out.contains("\nTries     then each setting that looks real is confirmed alone in 12 pairs")

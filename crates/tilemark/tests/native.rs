@@ -9,8 +9,9 @@ mod common;
 mod own_bridge;
 
 use common::{
-    Home, hears_ctrl_c,
+    Home, Line, hears_ctrl_c,
     real::{Process, Real, Running, TIMEOUT, keeper_of, kills, moments},
+    words,
 };
 use hdrhistogram::{
     Histogram,
@@ -32,30 +33,19 @@ use std::{
 };
 use tilemark_record::{
     RunDirectory,
-    result::{ComparisonOutcome, Measured, RunResult},
+    result::{ComparisonOutcome, Measured},
 };
 
 /// A one-tile web run of three seconds.
-const RUN: [&str; 12] = [
-    "run",
-    "web",
-    "--on",
-    "native",
-    "--offline",
-    "--tiles",
-    "1",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--json",
-];
+static RUN: Line = Line::new(|| {
+    words("run web --on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --json")
+});
 
 #[test]
 fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     let Some(real) = Real::new() else { return };
-    let mut running = real.start(&[&RUN[..], &["--set", "measure.length=2s", "--not-alone"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) =
+        real.begin(&[&RUN[..], &["--set", "measure.length=2s", "--not-alone"]].concat());
     running.until("load", |real| {
         fs::read_dir(real.home.path().join("runs")).ok()?.flatten().next().filter(|run| {
             fs::read_to_string(run.path().join("events.ndjson"))
@@ -67,7 +57,7 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     let said = running.said();
     // Beside other work it is at most "cannot tell".
     assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let point = &result.points[0];
     assert_eq!((point.tiles, point.guests, result.run.as_str()), (1, 1, under_way.id.as_str()));
     assert!(
@@ -75,8 +65,7 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
         "{result:?}"
     );
 
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
-    record.verify().unwrap();
+    let record = real.record(&under_way.id);
     let repeats = record.repeats().unwrap();
     assert!((1..=2).contains(&repeats.len()), "one, and one again where other work voided it: {repeats:?}");
     let summary = repeats[0].summary().unwrap();
@@ -96,8 +85,7 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     assert_eq!(requests_in(&log), load.latency_ms.n);
     let page = fs::read_to_string(record.path().join("report.html")).unwrap();
     assert!(page.contains("<html") && page.contains("web"));
-    let drawn = real.home.says(&["report", "last"]);
-    assert_eq!(drawn.code, Some(0), "{drawn:?}");
+    real.home.says(&["report", "last"]).ended(0);
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
@@ -146,11 +134,8 @@ fn requests_in(log: &[u8]) -> u64 {
 #[test]
 fn a_second_run_is_refused_with_the_first_which_ends_whole_when_interrupted() {
     let Some(real) = Real::new() else { return };
-    let mut first = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
-    let under_way = first.until("a keeper", keeper_of);
-    let second = real.home.says(&RUN);
-    assert_eq!(second.code, Some(3), "{second:?}");
-    let error = &second.json()["error"];
+    let (mut first, under_way) = real.begin(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
+    let error = &real.home.says(&RUN[..]).ended(3).json()["error"];
     assert_eq!(error["message"], format!("the run {} is under way on this host", under_way.id));
     assert!(error["remedy"].as_str().unwrap().contains("--wait"));
     let runs = fs::read_dir(real.home.path().join("runs")).unwrap().count();
@@ -158,12 +143,11 @@ fn a_second_run_is_refused_with_the_first_which_ends_whole_when_interrupted() {
 
     let processes = Process::descendants(first.child.id() as i32);
     first.signal(Signal::INT);
-    let said = first.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let said = first.said().ended(5);
+    let result = said.result();
     assert_eq!(result.answer.holds, None, "a repeat that is not whole does not count");
     assert!(said.error.contains("stopping; what is finished is kept"), "{said:?}");
-    RunDirectory::at(&real.home.path().join("runs").join(&under_way.id)).verify().unwrap();
+    real.record(&under_way.id);
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
@@ -174,13 +158,11 @@ fn ctrl_c_ends_a_bisection() {
     let mut run = RUN.to_vec();
     run[0] = "ab";
     let sides = ["--a", "load.web.rate=400/s", "--b", "load.web.rate=500/s", "--exit-verdict"];
-    let mut running =
-        real.start(&[&run[..], &sides, &["--set", "measure.length=60s", "--not-alone"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) =
+        real.begin(&[&run[..], &sides, &["--set", "measure.length=60s", "--not-alone"]].concat());
     let processes = Process::descendants(running.child.id() as i32);
     running.signal(Signal::INT);
-    let said = running.said();
-    assert_eq!(said.code, Some(128), "{said:?}");
+    running.said().ended(128);
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
@@ -189,12 +171,8 @@ fn a_record_is_not_put_where_something_is() {
     let Some(real) = Real::new() else { return };
     let theirs = real.home.file("theirs/file", "theirs");
     let output = theirs.parent().unwrap().to_str().unwrap();
-    let said = real.home.says(&[&RUN[..], &["--output", output]].concat());
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(
-        said.json()["error"]["message"].as_str().unwrap().ends_with("exists and is not empty"),
-        "{said:?}"
-    );
+    let said = real.home.says(&[&RUN[..], &["--output", output]].concat()).ended(2);
+    assert!(said.message().ends_with("exists and is not empty"), "{said:?}");
     assert_eq!(fs::read_dir(output).unwrap().count(), 1);
     real.all_gone(&BTreeSet::new(), &[]);
 }
@@ -243,11 +221,9 @@ fn a_killed_command_leaves_nothing_at_any_moment() {
         assert!(since != Since::Keeper || under_way.is_some(), "nothing was under way");
         real.all_gone(&processes, cgroup.as_slice());
     }
-    let listed = real.home.says(&["runs"]);
-    assert!(listed.out.contains("unfinished"), "{listed:?}");
+    real.home.says(&["runs"]).with_output("unfinished");
     // The next run is not hindered by what was.
-    let next = real.home.says(&[&RUN[..], &["--set", "measure.length=1s"]].concat());
-    assert!(matches!(next.code, Some(0 | 5)), "{next:?}");
+    real.home.says(&[&RUN[..], &["--set", "measure.length=1s"]].concat()).measured();
 }
 
 fn limit_in(path: &str) -> String {
@@ -266,14 +242,13 @@ fn held_in(journal: &[u8]) -> Vec<(String, String)> {
 fn idle_guests_are_watched_and_counted_as_a_density() {
     let Some(real) = Real::new() else { return };
     let run = ["run", "density", "--on", "native", "--tiles", "3", "--offline", "--not-alone", "--json"];
-    let said = real.home.says(&[&run[..], &["--set", "measure.length=2s"]].concat());
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.home.says(&[&run[..], &["--set", "measure.length=2s"]].concat()).result();
     let point = &result.points[0];
     assert_eq!(point.guests, 3);
     // The machine may be busy with something else; that it was not monitored must not be the reason.
     let reasons: Vec<&str> = point.repeats_voided.iter().map(|voided| voided.reason.as_str()).collect();
     assert!(reasons.iter().all(|reason| !reason.contains("monitored")), "{reasons:?}");
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let record = real.record(&result.run);
     let repeats = record.repeats().unwrap();
     let summary = repeats[0].summary().unwrap();
     assert_eq!((summary.host.seconds, repeats[0].telemetry().unwrap().len()), (2, 2));
@@ -286,8 +261,7 @@ fn idle_guests_are_watched_and_counted_as_a_density() {
 #[test]
 fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     let Some(real) = Real::new() else { return };
-    let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
     running.until("nginx", |real| {
         let all = Process::descendants(i32::try_from(keeper_of(real)?.keeper?).ok()?);
         all.iter().any(|process| process.name.starts_with("nginx")).then_some(())
@@ -306,16 +280,14 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     let (none, it) = (serde_json::json!([]), serde_json::json!([under_way.id]));
     assert_eq!(of_runs(&alive), (none.clone(), it.clone()), "nobody's run is removed");
     kill_process(Pid::from_raw(under_way.keeper.unwrap() as i32).unwrap(), Signal::KILL).unwrap();
-    let said = running.said();
-    assert_eq!(said.code, Some(6), "{said:?}");
+    let said = running.said().ended(6);
     let error = &said.json()["error"];
     let keeper = format!("the keeper of {} was killed by signal 9", under_way.id);
     assert!(error["message"].as_str().unwrap().starts_with(&keeper), "{said:?}");
     assert!(error["remedy"].as_str().unwrap().contains("tilemark recover"), "{said:?}");
     soon("the end of all processes", || (!processes.iter().any(Process::lives)).then_some(()));
     assert!(under_way.folder.exists());
-    let recovered = real.home.says(&["recover", "--json"]);
-    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    let recovered = real.home.says(&["recover", "--json"]).ended(0);
     assert_eq!(of_runs(&recovered.json()), (it, none));
     real.all_gone(&processes, under_way.cgroup.as_slice());
     // Another run may keep them awake at this moment.
@@ -336,8 +308,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
 fn a_run_that_fails_late_keeps_its_whole_repeats_in_a_closed_record() {
     let Some(real) = Real::new() else { return };
     let settings = ["--set", "measure.repeats=3", "--set", "measure.length=2s", "--not-alone"];
-    let mut running = real.start(&[&RUN[..], &settings].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &settings].concat());
     let record = real.home.path().join("runs").join(&under_way.id);
     let command = running.child.id() as i32;
     let load = running.until("the load of the second repeat", |_| {
@@ -347,9 +318,7 @@ fn a_run_that_fails_late_keeps_its_whole_repeats_in_a_closed_record() {
         Process::descendants(command).into_iter().find(is_load).filter(|_| is_second)
     });
     kill_process(Pid::from_raw(load.pid).unwrap(), Signal::KILL).unwrap();
-    let said = running.said();
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = running.said().ended(3).result();
     let reason = "it ended before its plan was done: the load process cannot be used";
     assert!(result.verdict.reasons.iter().any(|had| had.starts_with(reason)), "{:?}", result.verdict);
     let record = RunDirectory::at(&record);
@@ -361,8 +330,7 @@ fn a_run_that_fails_late_keeps_its_whole_repeats_in_a_closed_record() {
 #[test]
 fn a_killed_engine_is_named_and_leaves_nothing() {
     let Some(real) = Real::new() else { return };
-    let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
     let engine = running.until("an engine", |real| {
         let all = Process::descendants(i32::try_from(keeper_of(real)?.keeper?).ok()?);
         all.into_iter().find(|process| {
@@ -372,10 +340,9 @@ fn a_killed_engine_is_named_and_leaves_nothing() {
     });
     let processes = Process::descendants(running.child.id() as i32);
     kill_process(Pid::from_raw(engine.pid).unwrap(), Signal::KILL).unwrap();
-    let said = running.said();
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = running.said().ended(3);
     let wanted = format!("the engine of {} was killed by signal 9", under_way.id);
-    assert!(said.json()["error"]["message"].as_str().unwrap().starts_with(&wanted), "{said:?}");
+    assert!(said.message().starts_with(&wanted), "{said:?}");
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
@@ -415,20 +382,19 @@ fn a_twin_or_a_service_that_is_killed_in_a_run_ends_it_with_4_and_the_guests_nam
         (&b"tilemark-agent\0twin"[..], "its first process ended with code 137"),
         (&b"nginx: master"[..], "its service ended during the measurement"),
     ] {
-        let mut running = real.start(&[&RUN[..], &["--set", "measure.length=8s", "--not-alone"]].concat());
-        let under_way = running.until("a keeper", keeper_of);
+        let (mut running, under_way) =
+            real.begin(&[&RUN[..], &["--set", "measure.length=8s", "--not-alone"]].concat());
         let processes = end_under_load(&real, &mut running, words);
-        let said = running.said();
-        assert_eq!(said.code, Some(4), "{said:?}");
+        let said = running.said().ended(4);
         // The figures up to then, and the reason, are in the record: the one document is the result.
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let result = said.result();
         assert_eq!(result.run, under_way.id);
         let error = &said.error[said.error.find("error: ").unwrap()..];
         assert!(error.starts_with("error: guest `tile-001-web` failed in repeat 1: "), "{error}");
         assert!(error.contains(how) && error.contains("its console "), "{error}");
         let console = error.split("  to fix: read ").nth(1).unwrap().split(", ").next().unwrap();
         assert!(fs::metadata(console).is_ok(), "{console} is not there: {error}");
-        RunDirectory::at(&real.home.path().join("runs").join(&result.run)).verify().unwrap();
+        real.record(&result.run);
         real.all_gone(&processes, under_way.cgroup.as_slice());
         fs::remove_dir_all(real.home.path().join("runs")).unwrap();
     }
@@ -463,9 +429,7 @@ impl Drop for Loud {
 fn who_is_loud_is_said_before_the_run_when_a_repeat_is_discarded_and_in_the_record() {
     let Some(real) = Real::new() else { return };
     let _loud = Loud::start(&real.home);
-    let waited = real.home.says(&[&RUN[..], &["--wait-quiet", "1s"]].concat());
-    assert_eq!(waited.code, Some(3), "{waited:?}");
-    let error = waited.json()["error"]["message"].as_str().unwrap().to_owned();
+    let error = real.home.says(&[&RUN[..], &["--wait-quiet", "1s"]].concat()).ended(3).message();
     assert!(error.contains("the host was not quiet within 1s: ") && error.contains("loud-loop"), "{error}");
     let runs = fs::read_dir(real.home.path().join("runs")).into_iter().flatten().count();
     assert_eq!(runs, 0, "nothing was begun");
@@ -476,8 +440,8 @@ fn who_is_loud_is_said_before_the_run_when_a_repeat_is_discarded_and_in_the_reco
     assert!(before.contains("loud-loop"), "{before}");
     let discarded = lines("repeat 1 at 1 tile is discarded: ").unwrap_or_else(|| panic!("{said:?}"));
     assert!(discarded.contains("foreign load") && discarded.contains("loud-loop"), "{discarded}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let result = said.result();
+    let record = real.record(&result.run);
     let others = &record.summaries().unwrap()[0].host.others;
     assert!(others.iter().any(|found| found.program == "loud-loop" && found.fraction > 0.05), "{others:?}");
     // None of ours, whatever else runs here.
@@ -492,11 +456,10 @@ fn a_closed_terminal_does_not_end_a_run() {
     running.until("a keeper", keeper_of);
     running.signal(Signal::HUP);
     running.signal(Signal::HUP);
-    let said = running.said();
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let said = running.said().measured();
+    let result = said.result();
     assert!(result.points[0].repeats_kept + result.points[0].repeats_voided.len() as u32 >= 1, "{said:?}");
-    RunDirectory::at(&real.home.path().join("runs").join(&result.run)).verify().unwrap();
+    real.record(&result.run);
 }
 
 /// The guests' keeper, and all that came of it.
@@ -560,14 +523,11 @@ fn a_script_s_lock_and_pipe_are_not_held_by_its_guests() {
 fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let Some(real) = Real::new() else { return };
     let _down = Down(&real.home);
-    let mut up = real.start(&["guests", "up", "2", "--on", "native", "--offline", "--json"]);
-    let under_way = up.until("a keeper", keeper_of);
+    let (mut up, under_way) = real.begin(&["guests", "up", "2", "--on", "native", "--offline", "--json"]);
     let list = || real.home.says(&["guests", "list", "--json"]).json()["guests"].clone();
     let early = list();
     assert_eq!((&early[0]["id"], &early[0]["starting"]), (&"guests-1".into(), &true.into()), "{early}");
-    let said = up.said();
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let ready = said.json();
+    let ready = up.said().ended(0).json();
     assert_eq!((&ready["id"], &ready["ready"]), (&"guests-1".into(), &2.into()), "{ready}");
     for key in ["p50", "p99", "max"] {
         assert!(ready["seconds_to_ready"][key].as_f64().unwrap() > 0.0, "{ready}");
@@ -592,8 +552,7 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let read = says(&["exec", name(1), "--", "cat", "/etc/machine-id"]);
     assert_eq!(Value::from(read.out.trim()), guests[1]["machine_id"], "{read:?}");
     assert_eq!(says(&["exec", name(0), "--", "sh", "-c", "exit 3"]).code, Some(3));
-    let absent = says(&["exec", name(0), "--", "/nowhere/program"]);
-    assert_eq!(absent.code, Some(127), "{absent:?}");
+    says(&["exec", name(0), "--", "/nowhere/program"]).ended(127);
     assert_eq!(says(&["exec", "tile-009-idle", "true"]).code, Some(2));
 
     // A program that goes on and on holds up neither those who ask something else nor the end.
@@ -612,8 +571,7 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let ended = soon("its end by Ctrl-C", || client.try_wait().unwrap());
     assert_eq!(ended.signal(), Some(Signal::INT.as_raw()), "{ended:?}");
     // Nobody waits for the program: it ends, and the guest is free for the next one.
-    let next = says(&["exec", name(0), "true"]);
-    assert_eq!(next.code, Some(0), "{next:?}");
+    says(&["exec", name(0), "true"]).ended(0);
     assert!(!kept(&real).iter().any(sleeps), "it runs on");
     assert_eq!(list()[0]["ready"], 2);
 
@@ -642,8 +600,7 @@ fn guests_of_two_homes_that_bear_the_same_name_end_apart() {
     }
     let (under_way, processes) = (keeper_of(&real).unwrap(), kept(&real));
     assert_eq!(real.home.says(&["guests", "down"]).code, Some(0));
-    let lives = other.says(&["guests", "exec", "tile-001-idle", "true"]);
-    assert_eq!(lives.code, Some(0), "{lives:?}");
+    other.says(&["guests", "exec", "tile-001-idle", "true"]).ended(0);
     assert_eq!(other.says(&["guests", "down"]).code, Some(0));
     // The other's image was the same file, on a loop device of its own.
     real.all_gone(&processes, under_way.cgroup.as_slice());
@@ -653,12 +610,10 @@ fn guests_of_two_homes_that_bear_the_same_name_end_apart() {
 fn guests_that_are_being_started_can_be_ended_by_another_command() {
     let Some(real) = Real::new() else { return };
     let _down = Down(&real.home);
-    let mut up = real.start(&["guests", "up", "1", "--on", "native", "--offline", "--json"]);
-    let under_way = up.until("a keeper", keeper_of);
+    let (mut up, under_way) = real.begin(&["guests", "up", "1", "--on", "native", "--offline", "--json"]);
     let down = real.home.says(&["guests", "down", "guests-1", "--json"]);
     assert_eq!(down.json(), serde_json::json!({ "ended": ["guests-1"] }), "{down:?}");
-    let said = up.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let said = up.said().ended(5);
     let error = &said.json()["error"];
     assert_eq!(error["code"], "interrupted");
     assert!(error["message"].as_str().unwrap().starts_with("`tilemark guests down` ended"), "{said:?}");
@@ -668,30 +623,12 @@ fn guests_that_are_being_started_can_be_ended_by_another_command() {
 #[test]
 fn two_sides_are_compared_and_too_few_repeats_give_no_verdict() {
     let Some(real) = Real::new() else { return };
-    let said = real.home.says(&[
-        "ab",
-        "web",
-        "--on",
-        "native",
-        "--offline",
-        "--a",
-        "load.web.rate=300/s",
-        "--b",
-        "measure.start=boot",
-        "--set",
-        "measure.repeats=2",
-        "--set",
-        "measure.warmup=500ms",
-        "--set",
-        "measure.length=1s",
-        // Tests beside it would end it after six disturbed repeats.
-        "--not-alone",
-        "--exit-verdict",
-        "--json",
-    ]);
-    assert_eq!(said.code, Some(125), "{said:?}");
+    // Tests beside it would end it after six disturbed repeats: therefore `--not-alone`.
+    let ab = "ab web --on native --offline --a load.web.rate=300/s --b measure.start=boot --set measure.repeats=2 \
+              --set measure.warmup=500ms --set measure.length=1s --not-alone --exit-verdict --json";
+    let said = real.home.says(&words(ab)).ended(125);
     assert!(said.error.contains("no difference can be shown by this run"), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     let comparison = result.comparison.as_ref().unwrap();
     assert_eq!(comparison.outcome, ComparisonOutcome::CannotTell);
     for measure in ["web p50", "web p99", "web throughput", "processor time per answer"] {
@@ -700,8 +637,7 @@ fn two_sides_are_compared_and_too_few_repeats_give_no_verdict() {
         let why_not = result.missing.contains_key(&format!("comparison.{name}"));
         assert!(is_there || why_not, "no word of {name}: {comparison:?} {:?}", result.missing);
     }
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-    record.verify().unwrap();
+    let record = real.record(&result.run);
     let plan = record.plan().unwrap();
     let repeats = record.repeats().unwrap().len();
     assert_eq!(plan.points.len(), 2);
@@ -718,17 +654,15 @@ fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
     let Some(real) = Real::new() else { return };
     let settings = ["--set", "measure.length=1s", "--set", "measure.repeats=50", "--within"];
     for (within, why) in [("soon", "`soon` is not a length of time"), ("50ms", "before one whole repeat")] {
-        let refused = real.home.says(&[&RUN[..], &settings, &[within]].concat());
-        assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.json()["error"]["message"].as_str().unwrap().contains(why), "{refused:?}");
+        let refused = real.home.says(&[&RUN[..], &settings, &[within]].concat()).ended(2);
+        assert!(refused.message().contains(why), "{refused:?}");
     }
     // Six discarded repeats in a row would end it on a busy machine.
     let said = real.home.says(&[&RUN[..], &["--not-alone"], &settings, &["15s"]].concat());
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     assert!(said.error.contains("for all 50 repeats (15s is enough for about"), "{said:?}");
     assert!(said.error.contains("whole repeats: too little time was left"), "{said:?}");
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-    record.verify().unwrap();
+    let record = real.record(&result.run);
     let repeats = record.repeats().unwrap().len();
     assert!((1..50).contains(&repeats), "{repeats} repeats");
     real.all_gone(&BTreeSet::new(), &[]);
@@ -739,37 +673,23 @@ const FROM_A_GUEST: &str = r#"
 schema = 1
 name = "from-a-guest"
 about = "A web server that another guest of its tile asks."
-headline = "inside"
-[[guest]]
-name = "web"
-role = "web"
-[[guest]]
-name = "client"
-role = "client"
-[[load]]
-name = "inside"
-guest = "web"
-from = "client"
-rate = "50/s"
-[load.web]
-[ladder]
-tiles = [2]
-[measure]
-warmup = "1s"
-length = "2s"
-repeats = 1
+guest = [
+    { name = "web", role = "web" },
+    { name = "client", role = "client" },
+]
+load = [{ name = "inside", guest = "web", from = "client", rate = "50/s", web = {} }]
+ladder.tiles = [2]
+measure = { warmup = "1s", length = "2s", repeats = 1 }
 "#;
 
 #[test]
 fn a_guest_sends_a_load_to_another_one_of_its_tile() {
     let Some(real) = Real::new() else { return };
     let file = real.home.file("from-a-guest.toml", FROM_A_GUEST);
-    let mut running =
-        real.start(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"]);
-    let under_way = running.until("a keeper", keeper_of);
-    let said = running.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
+    let run = ["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"];
+    let (mut running, under_way) = real.begin(&run);
+    running.said().ended(5);
+    let record = real.record(&under_way.id);
     let summary = record.repeats().unwrap()[0].summary().unwrap();
     let load = &summary.loads[0];
     assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
@@ -787,26 +707,10 @@ const FILES: &str = r#"
 schema = 1
 name = "files"
 about = "Users who work with files on a disk."
-headline = "files"
-[[guest]]
-name = "files"
-role = "compute"
-[[guest.disk]]
-size = "64MiB"
-[[load]]
-name = "files"
-guest = "files"
-loop = "closed"
-[load.jobs]
-mix = "files"
-users = 2
-file = "1MiB"
-[ladder]
-tiles = [2]
-[measure]
-warmup = "1s"
-length = "8s"
-repeats = 1
+guest = [{ name = "files", role = "compute", disk = [{ size = "64MiB" }] }]
+load = [{ name = "files", guest = "files", loop = "closed", jobs = { mix = "files", users = 2, file = "1MiB" } }]
+ladder.tiles = [2]
+measure = { warmup = "1s", length = "8s", repeats = 1 }
 "#;
 
 /// The disk of a guest's files as a process of its twin sees it, once a user's folder is on it.
@@ -822,14 +726,12 @@ fn mounted_with_files(process: &Process) -> Option<String> {
 fn jobs_of_a_file_server_have_their_files_on_the_disk_of_their_guest() {
     let Some(real) = Real::new() else { return };
     let file = real.home.file("files.toml", FILES);
-    let mut running =
-        real.start(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"]);
-    let under_way = running.until("a keeper", keeper_of);
+    let run = ["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"];
+    let (mut running, under_way) = real.begin(&run);
     let mount = running.until("files on a disk", |real| kept(real).iter().find_map(mounted_with_files));
     assert!(mount.starts_with("/dev/vdb ") && mount.contains(" ext4 "), "{mount}");
-    let said = running.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
+    running.said().ended(5);
+    let record = real.record(&under_way.id);
     let summary = record.repeats().unwrap()[0].summary().unwrap();
     assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
     let load = &summary.loads[0];

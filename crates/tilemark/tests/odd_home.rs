@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{Home, real::Real};
+use common::{Home, real::Real, words};
 use std::{collections::BTreeSet, process::Command};
-use tilemark_record::{RunDirectory, result::RunResult};
+use tilemark_record::RunDirectory;
 
 const ODD: &str = "tilemark a,b:c d'\"%s\\=[x]$HOME;&-";
 
@@ -14,27 +14,13 @@ const ODD: &str = "tilemark a,b:c d'\"%s\\=[x]$HOME;&-";
 fn measures(backend: &str) {
     let Some(real) = Real::at(|| Home::called(ODD)) else { return };
     let record = real.home.path().join("records").join(ODD);
-    let said = real.home.says(&[
-        "run",
-        "web",
-        "--on",
-        backend,
-        "--offline",
-        "--tiles",
-        "1",
-        "--json",
-        "--not-alone",
-        "--set",
-        "measure.repeats=1",
-        "--set",
-        "measure.warmup=1s",
-        "--set",
-        "measure.length=8s",
-        "--output",
-        record.to_str().unwrap(),
-    ]);
-    let result: RunResult = serde_json::from_value(said.json()).unwrap_or_else(|_| panic!("{said:?}"));
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let run = words(
+        "run web --offline --tiles 1 --json --not-alone --set measure.repeats=1 --set measure.warmup=1s \
+         --set measure.length=8s",
+    );
+    let place = ["--on", backend, "--output", record.to_str().unwrap()];
+    let said = real.home.says(&[&run[..], &place].concat()).measured();
+    let result = said.result();
     let summaries = RunDirectory::at(&record).summaries().unwrap();
     assert!(summaries[0].loads[0].completed > 0, "no request was answered: {said:?}");
     assert_eq!(result.provenance.as_it_was, Some(true), "{said:?}");
@@ -59,8 +45,7 @@ fn an_image_is_not_built_where_its_tools_would_read_the_path_as_something_else()
         return common::skipped("building an image needs root");
     }
     let home = Home::called("tilemark a,b-");
-    let said = home.says(&["image", "build"]);
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = home.says(&["image", "build"]).ended(3);
     assert!(said.error.contains("its path holds ' '") && said.error.contains("TILEMARK_HOME"), "{said:?}");
 }
 
@@ -68,7 +53,6 @@ fn an_image_is_not_built_where_its_tools_would_read_the_path_as_something_else()
 fn a_home_with_the_end_of_a_line_in_it_is_refused_by_name() {
     let output =
         Command::new(common::TILEMARK).args(["runs", "--json"]).env("TILEMARK_HOME", "/a\nb").output();
-    let said = common::Said::of(&output.unwrap());
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.json()["error"]["message"].as_str().unwrap().contains("\"/a\\nb/cache\""), "{said:?}");
+    let said = common::Said::of(&output.unwrap()).ended(2);
+    assert!(said.message().contains("\"/a\\nb/cache\""), "{said:?}");
 }

@@ -6,39 +6,24 @@
 mod common;
 
 use common::{
-    real::{Process, Real, keeper_of},
-    skipped,
+    Line,
+    real::{Process, Real},
+    skipped, words,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{collections::BTreeSet, fs, path::Path};
 use tilemark_record::{
     RunDirectory,
-    result::{GateMeasure, RunResult},
+    result::GateMeasure,
     summary::{IncidentKind, RepeatSummary},
 };
 
-const RUN: [&str; 20] = [
-    "run",
-    "oltp",
-    "--preset",
-    "quick",
-    "--on",
-    "native",
-    "--offline",
-    "--not-alone",
-    "--tiles",
-    "1",
-    "--set",
-    "measure.repeats=1",
-    "--set",
-    "measure.warmup=1s",
-    "--set",
-    "load.orders.store.data=10MB",
-    "--set",
-    "load.orders.store.clients=4",
-    "--json",
-    "--set",
-];
+static RUN: Line = Line::new(|| {
+    words(
+        "run oltp --preset quick --on native --offline --not-alone --tiles 1 --set measure.repeats=1 \
+         --set measure.warmup=1s --set load.orders.store.data=10MB --set load.orders.store.clients=4 --json --set",
+    )
+});
 
 fn guests_are_ready(real: &Real) -> Option<()> {
     let run = fs::read_dir(real.home.path().join("runs")).ok()?.flatten().next()?;
@@ -56,8 +41,7 @@ fn server_under_load(processes: &BTreeSet<Process>, name: &str) -> Option<i32> {
 }
 
 fn one_repeat(real: &Real, id: &str) -> (RunDirectory, RepeatSummary) {
-    let record = RunDirectory::at(&real.home.path().join("runs").join(id));
-    record.verify().unwrap();
+    let record = real.record(id);
     let summary = record.repeats().unwrap()[0].summary().unwrap();
     (record, summary)
 }
@@ -70,8 +54,8 @@ fn has_password(text: &str) -> bool {
 fn a_store_is_served_and_audited(database: &str, process: &str) {
     let Some(real) = Real::with_image("database") else { return };
     let setting = format!("load.orders.store.database={database}");
-    let mut running = real.start(&[&RUN[..], &[&setting, "--set", "measure.length=3s"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) =
+        real.begin(&[&RUN[..], &[&setting, "--set", "measure.length=3s"]].concat());
     running.until("guests", guests_are_ready);
     let processes = Process::descendants(running.child.id() as i32);
     assert!(processes.iter().any(|one| one.name.starts_with(process)), "{processes:#?}");
@@ -123,13 +107,10 @@ fn a_store_is_served_over_tls_and_beside_one_without() {
         let Some(real) = Real::with_image("database") else { return };
         let setting = format!("load.orders.store.database={database}");
         let sides = ["--a", "load.orders.store.tls=true", "--b", "load.orders.store.tls=false"];
-        let said = real
-            .home
-            .says(&[&["ab"][..], &RUN[1..], &[&setting, "--set", "measure.length=2s"], &sides].concat());
-        assert_eq!(said.code, Some(5), "{said:?}");
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
-        let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
-        record.verify().unwrap();
+        let settings = [&setting, "--set", "measure.length=2s"];
+        let ab = [&["ab"][..], &RUN[1..], &settings, &sides].concat();
+        let result = real.home.says(&ab).ended(5).result();
+        let record = real.record(&result.run);
         let plan = fs::read_to_string(record.path().join("plan.json")).unwrap();
         assert!(plan.contains("\"tls\":true") || plan.contains("\"tls\": true"), "a side has TLS");
         let repeats = record.repeats().unwrap();
@@ -147,15 +128,13 @@ fn a_database_that_is_killed_breaks_the_point_and_has_no_figure() {
     let Some(real) = Real::with_image("database") else { return };
     // Killed in its warm-up: no second that is measured has an answer.
     let long = ["measure.warmup=15s", "--set", "measure.length=10s"];
-    let mut running = real.start(&[&RUN[..], &long].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &long].concat());
     running.until("guests", guests_are_ready);
     let id = running.child.id() as i32;
     let server = running.until("a load", |_| server_under_load(&Process::descendants(id), "mariadbd"));
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
-    let said = running.said();
-    assert_eq!(said.code, Some(4), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let said = running.said().ended(4);
+    let result = said.result();
     let (_, summary) = one_repeat(&real, &under_way.id);
     for what in ["the connection to the database was lost", "clients gave up"] {
         let found = summary.incidents.iter().find(|incident| incident.what.contains(what));
@@ -188,15 +167,13 @@ fn a_database_that_dies_in_one_of_several_guests_is_named_and_costs_that_repeat(
     let Some(real) = Real::with_image("database") else { return };
     let run = "run sysbench --preset quick --on native --offline --not-alone --tiles 3 --json --set measure.repeats=2 \
                --set measure.warmup=1s --set measure.length=4s --set load.transactions.sysbench.threads=1";
-    let mut running = real.start(&run.split_whitespace().collect::<Vec<_>>());
-    let under_way = running.until("a keeper", keeper_of);
+    let (mut running, under_way) = real.begin(&words(run));
     let Some(cgroup) = under_way.cgroup.clone() else { return skipped("this host has no cgroup2") };
     running.until("guests", guests_are_ready);
     running.until("a load", |_| in_guest(&cgroup, "tile-002-db", "sysbench"));
     let server = running.until("a server", |_| in_guest(&cgroup, "tile-002-db", "mariadbd"));
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
-    let said = running.said();
-    assert_eq!(said.code, Some(4), "{said:?}");
+    let said = running.said().ended(4);
     assert!(said.error.contains("guest `tile-002-db` failed in repeat 1"), "{said:?}");
     assert_eq!(said.error.matches("2 MB of rows in mariadb, once").count(), 1, "one template: {said:?}");
     let (record, first) = one_repeat(&real, &under_way.id);
@@ -207,7 +184,7 @@ fn a_database_that_dies_in_one_of_several_guests_is_named_and_costs_that_repeat(
     let other = record.repeats().unwrap()[1].summary().unwrap();
     assert_eq!(other.incidents, []);
     assert!(other.loads[0].completed > 0 && other.loads[0].failed == 0, "{:?}", other.loads[0]);
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     assert_eq!(result.answer.breaks.unwrap().guest.as_deref(), guest);
     real.all_gone(&BTreeSet::new(), &[cgroup]);
 }
@@ -216,10 +193,8 @@ fn a_database_that_dies_in_one_of_several_guests_is_named_and_costs_that_repeat(
 #[test]
 fn disks_of_a_killed_run_are_removed_and_named_by_recover() {
     let Some(real) = Real::with_image("database") else { return };
-    let before = real.home.says(&["recover", "--json"]);
-    assert_eq!(before.code, Some(0), "{before:?}");
-    let mut running = real.start(&[&RUN[..], &["measure.length=60s"]].concat());
-    let under_way = running.until("a keeper", keeper_of);
+    real.home.says(&["recover", "--json"]).ended(0);
+    let (mut running, under_way) = real.begin(&[&RUN[..], &["measure.length=60s"]].concat());
     let id = running.child.id() as i32;
     let is_server = |process: &Process| process.name.starts_with("mariadb");
     running.until("a server", |_| Process::descendants(id).iter().any(is_server).then_some(()));

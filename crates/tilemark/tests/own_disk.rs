@@ -135,7 +135,7 @@ fn a_disk_that_only_uefi_boots_serves_with_its_firmware() {
     let said = run(&home, &scenario(&home, "uefi.raw", &firmware));
     let seconds = began.elapsed().as_secs();
     assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = said.result();
     was_served_and_commanded(&home, &result);
     println!("{}", serde_json::json!({"kernel": result.provenance.disks[0].kernel, "seconds": seconds}));
 }
@@ -150,9 +150,7 @@ fn a_cloud_image_serves_a_load_and_runs_a_command_and_is_not_written_to() {
     symlink(&top, home.path().join("top.qcow2")).unwrap();
     let changed = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let before = [changed(&disk), changed(&top)];
-    let said = run(&home, &scenario(&home, "top.qcow2", LOADS));
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = run(&home, &scenario(&home, "top.qcow2", LOADS)).measured().result();
     was_served_and_commanded(&home, &result);
     let disks = &result.provenance.disks;
     assert_eq!(disks.iter().map(|disk| disk.file.as_str()).collect::<Vec<_>>(), ["cloud.qcow2", "cloud.raw"]);
@@ -186,12 +184,8 @@ fn a_disk_in_which_no_agent_answers_is_named_with_what_its_console_shows() {
     let home = Home::new();
     fs::write(home.path().join("d.raw"), that_stops("no cloud-init here\n")).unwrap();
     let said = run(&home, &scenario(&home, "d.raw", "boots_within = \"20s\""));
-    assert_eq!(said.code, Some(4), "{said:?}");
-    let said = said.json();
-    let message = said["error"]["message"].as_str().unwrap();
-    assert!(message.contains("d.raw, and no agent answered in it within 20 s"), "{message}");
-    assert!(message.contains("no cloud-init here"), "{message}");
-    assert!(said["error"]["remedy"].as_str().unwrap().contains("cloud-init"), "{said}");
+    said.fails_with(4, "d.raw, and no agent answered in it within 20 s", "cloud-init");
+    assert!(said.message().contains("no cloud-init here"), "{said:?}");
 }
 
 #[test]
@@ -214,8 +208,7 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
         home.says(&["plan", "run", &scenario(&home, from, rest), "--on", "emulated", "--trust"])
     };
     for right in ["right.raw", "right.qcow2"] {
-        let said = emulated(right, "");
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let said = emulated(right, "").ended(0);
         assert!(
             said.words().contains("none is needed: every guest boots from a disk of its own"),
             "{said:?}"
@@ -242,12 +235,9 @@ fn a_disk_that_no_guest_can_boot_is_named_by_plan_with_what_to_do() {
     }
     let path = scenario(&home, "right.raw", "");
     for flags in [&["--on", "native"][..], &["--on", "emulated", "--twin"]] {
-        let said = home.says(&[&["plan", "run", &path], flags].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(
-            said.error.contains("guest `own` boots from \"right.raw\", and has no native twin"),
-            "{said:?}"
-        );
+        home.says(&[&["plan", "run", &path], flags].concat())
+            .ended(2)
+            .with_error("guest `own` boots from \"right.raw\", and has no native twin");
     }
     let said = home.says(&["run", &path, "--on", "emulated", "--offline", "--not-alone"]);
     assert!(said.error.contains("needs root") || said.error.contains("add `--trust`"), "{said:?}");

@@ -5,14 +5,13 @@
 
 mod common;
 
-use common::{Home, Said, TILEMARK, is_root, real::Real, skipped};
+use common::{Home, Said, TILEMARK, is_root, real::Real, skipped, words};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     os::unix::fs::MetadataExt,
     process::Command,
 };
-use tilemark_record::{RunDirectory, result::RunResult};
 
 const RUN: [&str; 5] = ["--on", "native", "--offline", "--not-alone", "--json"];
 
@@ -31,12 +30,10 @@ fn planned(home: &Home, before: &str, guest: &str) -> Said {
 #[test]
 fn a_shop_with_its_own_pages_and_rows_is_served_from_an_image_with_them() {
     let Some(real) = Real::with_image("consolidation") else { return };
-    let short = ["measure.repeats=1", "measure.warmup=1s", "measure.length=4s"];
-    let settings: Vec<&str> = short.iter().flat_map(|setting| ["--set", setting]).collect();
-    let said = real.home.says(&[&["run", "shop", "--tiles", "1"], &RUN[..], &settings[..]].concat());
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let short = words("--set measure.repeats=1 --set measure.warmup=1s --set measure.length=4s");
+    let run = [&["run", "shop", "--tiles", "1"], &RUN[..], &short].concat();
+    let result = real.home.says(&run).measured().result();
+    let record = real.record(&result.run);
     let load = &record.repeats().unwrap()[0].summary().unwrap().loads[0];
     assert!(load.completed > 50 && load.failed == 0 && load.wrong == 0, "{load:?}");
 
@@ -137,13 +134,13 @@ fn what_is_certainly_absent_is_named_by_plan_before_an_image_is_built() {
     }
     // What may be there, for all that is known, is no mistake.
     let files = "[image]\npackages = [\"redis-server\"]\n[image.files]\n\"/srv/site\" = \"app\"";
-    let fine = planned(
+    planned(
         &home,
         files,
         &format!("role = \"web\"\npages = \"/srv/site\"\nrun = [\"redis-server\"]\n{ready}"),
-    );
-    assert_eq!(fine.code, Some(0), "{fine:?}");
-    assert!(fine.out.contains("of the scenario `own`, not in the cache"), "{fine:?}");
+    )
+    .ended(0)
+    .with_output("of the scenario `own`, not in the cache");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Home, real::Real};
 use std::fs;
-use tilemark_record::{RunDirectory, result::RunResult};
+use tilemark_record::RunDirectory;
 
 /// A guest with a web server, somebody who computes, and this script, which is ready when it says `listening`.
 fn scenario(home: &Home, script: &str) -> String {
@@ -27,9 +27,7 @@ const FLAGS: [&str; 5] = ["--on", "native", "--offline", "--not-alone", "--json"
 fn a_guest_serves_beside_a_program_of_ones_own_whose_output_is_on_its_console() {
     let Some(real) = Real::new() else { return };
     let path = scenario(&real.home, "echo now listening; sleep 3600");
-    let said = real.home.says(&[&["run", &path], &FLAGS[..]].concat());
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.home.says(&[&["run", &path], &FLAGS[..]].concat()).measured().result();
     let folder = real.home.path().join("runs").join(&result.run);
     let repeat = &RunDirectory::at(&folder).repeats().unwrap()[0];
     let load = &repeat.summary().unwrap().loads[0];
@@ -44,8 +42,7 @@ fn a_guest_serves_beside_a_program_of_ones_own_whose_output_is_on_its_console() 
 fn a_program_that_ends_before_it_is_ready_is_named_with_its_last_line() {
     let Some(real) = Real::new() else { return };
     let path = scenario(&real.home, "echo no such table; exit 3");
-    let said = real.home.says(&[&["run", &path], &FLAGS[..]].concat());
-    assert_eq!(said.code, Some(4), "{said:?}");
+    let said = real.home.says(&[&["run", &path], &FLAGS[..]].concat()).ended(4);
     let all = format!("{}{}", said.out, said.error);
     assert!(all.contains("/bin/sh ended with exit status: 3") && all.contains("no such table"), "{all}");
 }

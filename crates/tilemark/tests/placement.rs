@@ -6,50 +6,26 @@ mod common;
 
 use common::{
     Home,
-    real::{Process, Real, keeper_of},
+    real::{Process, Real, keeper_of, last_processor},
+    words,
 };
 use rustix::{
     process::Pid,
-    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+    thread::{CpuSet, sched_setaffinity},
 };
 use std::{collections::BTreeSet, fs};
 use tilemark_plan::{place::ranges, plan::SideName};
-use tilemark_record::{RunDirectory, placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
+use tilemark_record::{placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
 
 /// One tile of the web, natively, for so many seconds.
 fn run<'a>(length: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let run = [
-        "run",
-        "web",
-        "--on",
-        "native",
-        "--offline",
-        "--not-alone",
-        "--json",
-        "--tiles",
-        "1",
-        "--set",
-        "measure.repeats=1",
-        "--set",
-        "measure.warmup=1s",
-        "--set",
-        length,
-    ];
-    [&run[..], more].concat()
-}
-
-/// The last processor of this host, where the guest is. The load has the first one, or with one processor both share it.
-fn last_processor() -> usize {
-    let online = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).rev().find(|id| online.is_set(*id)).unwrap()
-}
-
-fn record(real: &Real, id: &str) -> RunDirectory {
-    RunDirectory::at(&real.home.path().join("runs").join(id))
+    let run = "run web --on native --offline --not-alone --json --tiles 1 --set measure.repeats=1 \
+               --set measure.warmup=1s --set";
+    [&words(run)[..], &[length], more].concat()
 }
 
 fn first_repeat(real: &Real, id: &str) -> RepeatSummary {
-    record(real, id).repeats().unwrap()[0].summary().unwrap()
+    real.record(id).repeats().unwrap()[0].summary().unwrap()
 }
 
 fn notes_of(result: &RunResult) -> String {
@@ -61,8 +37,7 @@ fn a_twin_and_its_load_stay_where_the_plan_puts_them_and_the_record_has_every_th
     let Some(real) = Real::new() else { return };
     let last = last_processor();
     let place = format!("place.map.*-web=cpus:{last}");
-    let said = real.start(&run("measure.length=2s", &["--set", &place])).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.start(&run("measure.length=2s", &["--set", &place])).said().result();
     let summary = first_repeat(&real, &result.run);
     let PlaceFigures { guests, load, interrupts, .. } = summary.place.unwrap();
     let [guest] = guests.as_slice() else { panic!("{guests:?}") };
@@ -80,7 +55,7 @@ fn a_twin_and_its_load_stay_where_the_plan_puts_them_and_the_record_has_every_th
     assert_eq!((guest.threads_elsewhere, guest.memory_bytes_elsewhere), (0, 0));
     assert!(guest.memory_bytes.values().sum::<u64>() > 1 << 20, "{guest:?}");
     assert!(interrupts.is_some(), "every kernel lists its interrupts");
-    let (load, processors) = (load.unwrap(), record(&real, &result.run).plan().unwrap().processors.load);
+    let (load, processors) = (load.unwrap(), real.record(&result.run).plan().unwrap().processors.load);
     let names: Vec<&str> = load.threads.iter().map(|thread| &*thread.name).collect();
     assert!(["load-web", "load-0"].iter().all(|name| names.contains(name)), "{load:?}");
     assert!(names.iter().all(|name| name.starts_with("load-")), "{load:?}");
@@ -107,10 +82,10 @@ fn sides_differ_in_their_places_and_each_is_read_back_in_its_own() {
     let words = ["ab", "web", "--on", "native", "--offline", "--not-alone", "--json", "--a", &a, "--b", &b];
     let values =
         ["measure.repeats=1", "measure.warmup=0s", "measure.length=2s", "host.load_processors=shared"];
-    let said = real.start(&[&words[..], &values.map(|value| ["--set", value]).concat()].concat()).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    let plan = record(&real, &result.run).plan().unwrap();
-    let summaries = record(&real, &result.run).summaries().unwrap();
+    let result =
+        real.start(&[&words[..], &values.map(|value| ["--set", value]).concat()].concat()).said().result();
+    let plan = real.record(&result.run).plan().unwrap();
+    let summaries = real.record(&result.run).summaries().unwrap();
     for (side, wanted) in [SideName::A, SideName::B].into_iter().zip(processors) {
         let point = plan.points.iter().position(|point| point.side == Some(side)).unwrap();
         let read = summaries.iter().find(|summary| summary.point == point).unwrap().place.as_ref().unwrap();
@@ -162,8 +137,7 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(!moved.is_empty(), "nginx was never seen");
-    let said = running.said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = running.said().result();
     let summary = first_repeat(&real, &result.run);
     let PlaceFigures { guests, load, .. } = summary.place.unwrap();
     assert!(guests[0].threads_elsewhere > 0, "{guests:?}");
@@ -174,7 +148,7 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
         "threads not on the processors planned (in tile-001-web: \"nginx\", planned on {last}, may run on 0"
     );
     assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
-    let (load, processors) = (load.unwrap(), record(&real, &result.run).plan().unwrap().processors.load);
+    let (load, processors) = (load.unwrap(), real.record(&result.run).plan().unwrap().processors.load);
     assert_eq!((load.threads_elsewhere, &*load.threads[0].allowed), (load.threads_count, &*last.to_string()));
     let wanted = format!("planned on {}, may run on {last}", ranges(&processors));
     assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
@@ -184,8 +158,7 @@ fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
 #[test]
 fn a_run_that_places_no_guest_reads_no_places_back() {
     let Some(real) = Real::new() else { return };
-    let said = real.start(&run("measure.length=1s", &[])).said();
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let result = real.start(&run("measure.length=1s", &[])).said().result();
     assert_eq!(first_repeat(&real, &result.run).place, None);
 }
 
@@ -195,8 +168,8 @@ fn a_plan_prints_the_places_and_what_cannot_be_is_refused_before_anything_is_sta
     let plan =
         |more: &[&str]| home.says(&[&["plan", "web", "--on", "native", "--tiles", "1"], more].concat());
     let last = last_processor();
-    let said = plan(&["--set", "host.load_processors=shared", "--set", &format!("place.map.*=cpus:{last}")]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = plan(&["--set", "host.load_processors=shared", "--set", &format!("place.map.*=cpus:{last}")])
+        .ended(0);
     let wanted = format!("Place     tile-001-web on processor {last}, memory on node");
     assert!(said.out.lines().any(|line| line.starts_with(&wanted)), "{}", said.out);
     for (setting, message) in [
@@ -205,8 +178,7 @@ fn a_plan_prints_the_places_and_what_cannot_be_is_refused_before_anything_is_sta
         ("place.map.*-nobody=node:0", "is the name of no guest"),
         ("place.guests=everywhere", "place.guests"),
     ] {
-        let said = plan(&["--set", setting]);
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = plan(&["--set", setting]).ended(2);
         assert!(said.error.contains(message), "{}", said.error);
     }
 }
@@ -235,8 +207,7 @@ fn guests_that_stay_are_put_in_places_and_listed_with_what_is_elsewhere() {
     other.set(0);
     sched_setaffinity(Pid::from_raw(pid), &other).unwrap();
     let elsewhere = first(&listed())["elsewhere"].as_str().map(str::to_owned);
-    let down = real.start(&["guests", "down"]).said();
-    assert_eq!(down.code, Some(0), "{down:?}");
+    real.start(&["guests", "down"]).said().ended(0);
     let elsewhere = elsewhere.unwrap();
     assert!(
         elsewhere.starts_with("1 of ") && elsewhere.contains(&format!("put on {last}, which may run on 0")),

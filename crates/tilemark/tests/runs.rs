@@ -25,8 +25,7 @@ fn tags_and_a_note_are_in_the_list_and_in_every_row_and_the_record_stays_whole()
     RunDirectory::at(&record).verify().unwrap();
 
     let file = home.path().join("rows.csv");
-    let said = home.says(&["report", ID, "--csv", file.to_str().unwrap()]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    home.says(&["report", ID, "--csv", file.to_str().unwrap()]).ended(0);
     let text = std::fs::read_to_string(&file).unwrap();
     let mut rows = text.lines();
     assert!(rows.next().unwrap().starts_with("run,began,host,tags,point,"), "{text}");
@@ -38,16 +37,14 @@ fn a_record_is_removed_only_with_consent_and_what_is_none_stays() {
     let home = Home::new();
     let record = record_of(&home, ID);
     home.says(&["runs", "tag", ID, "old"]);
-    let said = home.says(&["runs", "rm", ID]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = home.says(&["runs", "rm", ID]).ended(2);
     assert!(
         said.error.contains("nothing was removed") && said.error.contains("--yes") && record.exists(),
         "{said:?}"
     );
 
     let other = home.file("other/plan.json", "{}").parent().unwrap().to_owned();
-    let said = home.says(&["runs", "rm", other.to_str().unwrap(), "--yes"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = home.says(&["runs", "rm", other.to_str().unwrap(), "--yes"]).ended(2);
     assert!(said.error.contains("is not a record of a run") && other.join("plan.json").exists(), "{said:?}");
 
     assert_eq!(home.says(&["runs", "rm", ID, "--yes"]).code, Some(0));
@@ -63,8 +60,7 @@ fn a_run_that_is_removed_leaves_its_baselines_and_two_names_of_it_are_one() {
     let records = ids.map(|id| record_of(&home, id));
     home.says(&["runs", "baseline", "before", ids[0], ids[1]]);
     home.says(&["runs", "baseline", "only", ids[0]]);
-    let said = home.says(&["runs", "rm", ids[0], "20260101", records[0].to_str().unwrap(), "--yes"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = home.says(&["runs", "rm", ids[0], "20260101", records[0].to_str().unwrap(), "--yes"]).ended(0);
     assert_eq!(said.out.matches("removed ").count(), 1, "{said:?}");
     let baselines = home.says(&["runs", "baseline", "--json"]).json();
     assert_eq!(baselines["baselines"], json!({ "before": [ids[1]] }));
@@ -110,9 +106,7 @@ fn what_cannot_be_a_tag_or_a_note_is_refused() {
         (&["runs", "rm", "1999", "--yes"], "no run `1999`"),
         (&["runs", "show", "1999"], "no run `1999`"),
     ] {
-        let said = home.says(arguments);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.error.contains(message), "{said:?}");
+        home.says(arguments).ended(2).with_error(message);
     }
 }
 
@@ -138,8 +132,7 @@ fn three_records_are_compared_in_every_form() {
     let mut arguments = vec!["compare"];
     arguments.extend(ids);
     arguments.extend(["--html", &html, "--markdown", &markdown, "--junit", &junit]);
-    let said = home.says(&arguments);
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let said = home.says(&arguments).ended(5);
     let first = said.out.find(ids[2]).unwrap();
     assert!(first < said.out.find("B2 against A").unwrap(), "records come first: {said:?}");
     assert!(said.error.contains("c.xml") && said.error.contains("c.html"), "{said:?}");
@@ -159,21 +152,16 @@ fn three_records_are_compared_in_every_form() {
 #[test]
 fn runs_over_time_are_shown_and_what_has_no_figures_is_named() {
     let home = Home::new();
-    let said = home.says(&["runs", "trend", "web"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.error.contains("no run of the scenario `web`"), "{said:?}");
+    home.says(&["runs", "trend", "web"]).ended(2).with_error("no run of the scenario `web`");
     record_of(&home, ID);
     home.says(&["runs", "tag", ID, "rack-4"]);
     let page = home.path().join("trend.html");
-    let said = home.says(&["runs", "trend", "web", "--html", page.to_str().unwrap()]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = home.says(&["runs", "trend", "web", "--html", page.to_str().unwrap()]).ended(0);
     assert!(said.out.contains(ID) && said.out.contains("no step was measured"), "{said:?}");
     assert!(std::fs::read_to_string(page).unwrap().contains(ID));
     let found = home.says(&["runs", "trend", "web", "--json"]).json();
     assert_eq!((&found["scenario"], &found["left_out"][0]["id"]), (&json!("web"), &json!(ID)));
     // Tags that cannot be read are no tags that are not there.
     home.file("runs/notes.json", "{");
-    let said = home.says(&["runs", "trend", "web"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.error.contains("notes.json is damaged"), "{said:?}");
+    home.says(&["runs", "trend", "web"]).ended(2).with_error("notes.json is damaged");
 }

@@ -6,7 +6,7 @@ mod common;
 #[path = "../../tilemark-store/tests/common/mod.rs"]
 mod servers;
 
-use common::{Home, Said, TILEMARK};
+use common::{Home, Said, TILEMARK, words};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -35,11 +35,8 @@ fn load(home: &Home, url: &str, more: &[&str]) -> Said {
 
 #[track_caller]
 fn refused(said: &Said, code: i32, message: &str) {
-    assert_eq!(said.code, Some(code), "{said:?}");
-    let document = said.json();
-    let error = &document["error"];
-    assert!(error["message"].as_str().unwrap().contains(message), "{document}");
-    assert!(!error["remedy"].as_str().unwrap().is_empty());
+    said.fails_with(code, message, "");
+    assert_ne!(said.json()["error"]["remedy"], "");
     assert!(!format!("{said:?}").contains("hunter2"), "a password is shown: {said:?}");
 }
 
@@ -50,8 +47,7 @@ fn a_store_is_filled_loaded_and_audited(engine: Engine) {
     let own = url(&address, &address.user);
 
     refused(&load(&home, &own, &[]), 3, "table categories is missing");
-    let said = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]).ended(0);
     let loaded = said.json();
     assert_eq!(loaded["tables"].as_array().unwrap().len(), 7);
     assert!((9.9e6..10.1e6).contains(&loaded["bytes"].as_f64().unwrap()), "{loaded}");
@@ -60,19 +56,9 @@ fn a_store_is_filled_loaded_and_audited(engine: Engine) {
     refused(&again, 3, "exists already");
 
     let closed = load(&home, &own, &["--clients", "4"]).json();
-    let keys = [
-        "orders_per_minute",
-        "orders_per_minute_ds2",
-        "rollbacks",
-        "retries",
-        "errors",
-        "client_cpu_s",
-        "latency_ms",
-        "send_lateness_us",
-        "audit",
-        "verdict",
-    ];
-    for key in keys {
+    let keys = "orders_per_minute orders_per_minute_ds2 rollbacks retries errors client_cpu_s latency_ms \
+                send_lateness_us audit verdict";
+    for key in words(keys) {
         assert!(closed.get(key).is_some(), "{key} is missing: {closed}");
     }
     assert_eq!((closed["audit"].as_str(), closed["errors"].as_u64()), (Some("agrees"), Some(0)));
@@ -110,9 +96,11 @@ fn a_store_is_filled_and_loaded_over_tls(engine: Engine) {
         Engine::Postgresql => ("sslmode", "sslrootcert", "verify-full"),
     };
     let own = server.url("localhost", &format!("?{mode}={full}&{file}={}", ca.display()));
-    let said = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let shown = said.json()["database"].as_str().unwrap().to_owned();
+    let shown =
+        home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]).ended(0).json()["database"]
+            .as_str()
+            .unwrap()
+            .to_owned();
     assert!(shown.ends_with(&format!("?{mode}={full}")), "{shown}");
     let loaded = load(&home, &own, &["--clients", "4"]).json();
     assert_eq!((loaded["audit"].as_str(), loaded["errors"].as_u64()), (Some("agrees"), Some(0)), "{loaded}");
@@ -164,8 +152,7 @@ fn a_load_that_is_interrupted_leaves_no_table(engine: Engine) {
     refused(&said, 5, "stopped before the store was whole");
     assert_eq!(said.json()["error"]["code"], "interrupted", "{said:?}");
     assert_eq!(server.sql("store", made), "0", "a table is left");
-    let again = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
-    assert_eq!(again.code, Some(0), "{again:?}");
+    home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]).ended(0);
 }
 
 #[test]
@@ -181,8 +168,7 @@ fn a_load_into_postgresql_that_is_interrupted_leaves_no_table() {
 #[test]
 fn a_password_may_be_in_the_environment_and_one_in_the_address_is_warned_of() {
     let home = Home::new();
-    let shown = home.says(&["load", "store", "--database", "mysql://web:hunter2@127.0.0.1:1/store"]);
-    assert_eq!(shown.code, Some(3), "{shown:?}");
+    let shown = home.says(&["load", "store", "--database", "mysql://web:hunter2@127.0.0.1:1/store"]).ended(3);
     assert!(
         shown.error.contains("TILEMARK_DATABASE_PASSWORD") && !shown.error.contains("hunter2"),
         "{shown:?}"
@@ -202,8 +188,8 @@ fn a_password_may_be_in_the_environment_and_one_in_the_address_is_warned_of() {
 fn a_password_in_an_argument_that_has_no_place_is_not_repeated() {
     let home = Home::new();
     for form in [&[][..], &["--json"]] {
-        let said = home.says(&[&["load", "store", "mysql://web:hunter2@127.0.0.1/store"], form].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said =
+            home.says(&[&["load", "store", "mysql://web:hunter2@127.0.0.1/store"], form].concat()).ended(2);
         let printed = format!("{}{}", said.out, said.error);
         assert!(
             printed.contains("mysql://web:…@127.0.0.1/store") && !printed.contains("hunter2"),

@@ -48,8 +48,7 @@ fn a_file_s_program_is_not_started_without_trust() {
     let (mark, file) = hostile(&real.home);
     let plain = file.replace("hostile.toml", "plain.toml");
     for command in [&["run", &file][..], &["capacity", &plain], &["ab", &plain, "--b", "measure.warmup=1s"]] {
-        let said = real.home.says(&[command, &["--on", "emulated", "--offline"]].concat());
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = real.home.says(&[command, &["--on", "emulated", "--offline"]].concat()).ended(2);
         let wanted = format!("starts the program \"{}/qemu\" (`qemu.binary`)", real.home.path().display());
         assert!(said.error.contains(&wanted) && said.error.contains("add `--trust`"), "{said:?}");
         assert!(!mark.exists(), "it was started: {command:?}");
@@ -81,17 +80,15 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     let file = home.file("own.toml", text);
     home.file("requests.toml", "[[request]]\npath = \"/secret\"\n");
     let plan = ["plan", file.to_str().unwrap(), "--on", "native", "--json"];
-    let shown = home.says(&plan);
-    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let shown = home.says(&plan).ended(0);
     assert!(!shown.out.contains("/secret"), "it was read: {shown:?}");
-    let read = home.says(&[&plan[..], &["--trust"]].concat());
-    let load = read.json()["points"][0]["loads"][0]["work"]["web"].clone();
+    let load =
+        home.says(&[&plan[..], &["--trust"]].concat()).json()["points"][0]["loads"][0]["work"]["web"].clone();
     assert_eq!(load["request"][0]["path"], "/secret", "{load}");
     assert!(load["request_file"].is_null(), "{load}");
     home.file("requests.toml", "[[request]]\n");
-    let odd = home.says(&[&plan[..], &["--trust"]].concat());
-    assert_eq!(odd.code, Some(2), "{odd:?}");
-    assert!(odd.json()["error"]["message"].as_str().unwrap().contains("`path` is missing"), "{odd:?}");
+    let odd = home.says(&[&plan[..], &["--trust"]].concat()).ended(2);
+    assert!(odd.message().contains("`path` is missing"), "{odd:?}");
     // What a link leads to is not the file beside the scenario that was agreed to.
     fs::remove_file(home.path().join("requests.toml")).unwrap();
     let secret = Home::new();
@@ -99,7 +96,7 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     std::os::unix::fs::symlink(&secret, home.path().join("requests.toml")).unwrap();
     let misled = home.says(&[&plan[..], &["--trust"]].concat());
     assert!(misled.code == Some(2) && !format!("{misled:?}").contains("SECRET"), "{misled:?}");
-    let message = misled.json()["error"]["message"].as_str().unwrap().to_owned();
+    let message = misled.message();
     assert!(message.contains("requests.toml (`load.NAME.web.request_file`): a link leads out"), "{message}");
     let absolute = text.replace("requests.toml", secret.to_str().unwrap());
     fs::write(&file, absolute).unwrap();
@@ -107,9 +104,8 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     assert_eq!(read.json()["points"][0]["loads"][0]["work"]["web"]["request"][0]["path"], "/SECRET");
     fs::write(&file, text).unwrap();
     let Some(real) = Real::new() else { return };
-    let refused = real.home.says(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    let run = ["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"];
+    let message = real.home.says(&run).ended(2).message();
     let whole =
         format!("opens the file {:?} (`load.own.web.request_file`)", home.path().join("requests.toml"));
     assert!(message.contains(&whole), "{message}");
@@ -141,7 +137,7 @@ fn nothing_of_a_file_that_only_a_scenario_names_is_in_a_message() {
         assert_eq!(home.says(&plan).json()["error"], said.json()["error"]);
         fs::rename(home.path().join("away"), secret).unwrap();
         let trusted = home.says(&[&plan[..], &["--trust"]].concat());
-        assert!(trusted.json()["error"]["message"].as_str().unwrap().contains("line 1"), "{trusted:?}");
+        assert!(trusted.message().contains("line 1"), "{trusted:?}");
     }
 }
 

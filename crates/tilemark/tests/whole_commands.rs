@@ -7,7 +7,8 @@ mod common;
 
 use common::{
     Said,
-    real::{ActiveJob, Process, Real, Running, TIMEOUT, keeper_of},
+    real::{ActiveJob, Process, Real, Running, TIMEOUT},
+    words,
 };
 use rustix::process::Signal;
 use std::{
@@ -63,8 +64,7 @@ struct Whole<'a> {
 impl<'a> Whole<'a> {
     fn start(real: &'a Real, arguments: &[&str]) -> Self {
         let limits = wake_limits();
-        let mut running = real.start(arguments);
-        let under_way = running.until("a keeper", keeper_of);
+        let (running, under_way) = real.begin(arguments);
         Self { real, running, under_way, limits }
     }
 
@@ -83,10 +83,9 @@ impl<'a> Whole<'a> {
         assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
         real.all_gone(&processes, under_way.cgroup.as_slice());
         wake_limits_are_restored(limits);
-        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let result = said.result();
         assert_eq!((result.run.as_str(), result.provenance.as_it_was), (&*under_way.id, Some(true)));
-        let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
-        record.verify().unwrap();
+        let record = real.record(&under_way.id);
         assert_eq!(record.result().unwrap(), result, "the record holds what was printed");
         assert!(!result.sentence.is_empty());
         result.points.iter().for_each(|point| every_figure_or_its_reason_is_there(&result, point));
@@ -170,17 +169,10 @@ fn quick_measures_the_first_look_and_ends_whole_when_interrupted() {
 #[test]
 fn capacity_searches_up_to_its_limit_and_answers() {
     let Some(real) = Real::new() else { return };
-    let settings = [
-        "load.web.rate=3000/s",
-        "measure.warmup=200ms",
-        "measure.length=1s",
-        "measure.repeats=2",
-        "ladder.search_limit=2",
-    ];
-    let capacity = ["capacity", "web", "--on", "native", "--offline", "--json", "--within", "10m"];
-    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
-    let arguments: Vec<&str> = capacity.into_iter().chain(settings).collect();
-    let (_, result, record) = Whole::start(&real, &arguments).ends();
+    let capacity = "capacity web --on native --offline --json --within 10m --set load.web.rate=3000/s \
+                    --set measure.warmup=200ms --set measure.length=1s --set measure.repeats=2 \
+                    --set ladder.search_limit=2";
+    let (_, result, record) = Whole::start(&real, &words(capacity)).ends();
     assert!(record.plan().unwrap().search.is_some_and(|search| (search.from, search.limit) == (1, 2)));
     let first = &result.points[0];
     assert_eq!((first.tiles, first.backend.name()), (1, "native"));
@@ -192,11 +184,9 @@ fn capacity_searches_up_to_its_limit_and_answers() {
 #[test]
 fn a_run_with_its_twin_measures_both_in_the_same_blocks() {
     let Some(real) = Real::new() else { return };
-    let settings = ["load.web.rate=50/s", "measure.warmup=500ms", "measure.length=1s", "measure.repeats=1"];
-    let run = ["run", "web", "--on", "emulated", "--twin", "--tiles", "1", "--offline", "--json"];
-    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
-    let arguments: Vec<&str> = run.into_iter().chain(settings).collect();
-    let (_, result, record) = Whole::start(&real, &arguments).ends();
+    let run = "run web --on emulated --twin --tiles 1 --offline --json --set load.web.rate=50/s \
+               --set measure.warmup=500ms --set measure.length=1s --set measure.repeats=1";
+    let (_, result, record) = Whole::start(&real, &words(run)).ends();
     let points: Vec<(&str, u32)> =
         result.points.iter().map(|point| (point.backend.name(), point.tiles)).collect();
     assert_eq!(points, [("emulated", 1), ("native", 1)]);
@@ -213,10 +203,10 @@ fn a_run_with_its_twin_measures_both_in_the_same_blocks() {
 #[test]
 fn a_record_is_continued_and_is_as_before_where_that_is_killed() {
     let Some(real) = Real::new() else { return };
-    let settings = ["load.web.rate=50/s", "measure.warmup=200ms", "measure.length=1s", "measure.repeats=1"];
-    let run = ["run", "web", "--on", "native", "--tiles", "1", "--offline", "--not-alone", "--json"];
-    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
-    let first: Vec<&str> = run.into_iter().chain(settings).collect();
+    let first = words(
+        "run web --on native --tiles 1 --offline --not-alone --json --set load.web.rate=50/s \
+         --set measure.warmup=200ms --set measure.length=1s --set measure.repeats=1",
+    );
     let (_, result, record) = Whole::start(&real, &first).ends();
     let repeats = repeats_of(&result.points[0]);
     let more = [&first[..], &["--more"]].concat();

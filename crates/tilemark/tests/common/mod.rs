@@ -12,11 +12,21 @@ use std::{
     fs::File,
     io::Read,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 use tempfile::TempDir;
+use tilemark_record::result::RunResult;
 
 /// The program that is tested.
 pub const TILEMARK: &str = env!("CARGO_BIN_EXE_tilemark");
+
+/// The words of a command line.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// A command line with which many tests begin.
+pub type Line = LazyLock<Vec<&'static str>>;
 
 /// A home without runs, images and anything under way.
 pub struct Home {
@@ -80,6 +90,54 @@ impl Said {
             out: String::from_utf8(output.stdout.clone()).unwrap(),
             error: String::from_utf8(output.stderr.clone()).unwrap(),
         }
+    }
+
+    /// It ended with this exit code.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// It measured to its end. Trusted, or not: that is the machine's business.
+    #[track_caller]
+    pub fn measured(self) -> Self {
+        assert!(matches!(self.code, Some(0 | 5)), "{self:?}");
+        self
+    }
+
+    /// Its standard output has these words.
+    #[track_caller]
+    pub fn with_output(self, words: &str) -> Self {
+        assert!(self.out.contains(words), "{words}: {self:?}");
+        self
+    }
+
+    /// Its standard error has these words.
+    #[track_caller]
+    pub fn with_error(self, words: &str) -> Self {
+        assert!(self.error.contains(words), "{words}: {self:?}");
+        self
+    }
+
+    /// Its document is an error with these words in its message and in what to do.
+    #[track_caller]
+    pub fn fails_with(&self, code: i32, message: &str, remedy: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.message().contains(message), "{self:?}");
+        assert!(self.json()["error"]["remedy"].as_str().unwrap().contains(remedy), "{self:?}");
+    }
+
+    /// The message of the error that is its document.
+    #[track_caller]
+    pub fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    /// The result of a run, as its document.
+    #[track_caller]
+    pub fn result(&self) -> RunResult {
+        serde_json::from_value(self.json()).unwrap()
     }
 
     /// Standard output as one line, wherever its lines are broken.

@@ -1,7 +1,10 @@
 //! Whole runs for real, in a home of their own: started, watched, killed, and looked after for what they leave.
 
 use super::{Home, Said, TILEMARK, is_root, skipped};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{CpuSet, sched_getaffinity},
+};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -12,6 +15,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use tilemark_record::RunDirectory;
 
 /// Far above what anything that a test waits for takes, on machines that are many times slower too.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
@@ -97,6 +101,21 @@ impl Real {
         command.env("TILEMARK_LOCK_FOLDER", self.home.lock_folder());
         command.stdin(Stdio::null()).stdout(file("out")).stderr(file("error"));
         Running { real: self, child: command.spawn().unwrap() }
+    }
+
+    /// Starts the command, and waits for its keeper.
+    pub fn begin(&self, arguments: &[&str]) -> (Running<'_>, ActiveJob) {
+        let mut running = self.start(arguments);
+        let under_way = running.until("a keeper", keeper_of);
+        (running, under_way)
+    }
+
+    /// The record of a run that is over: it is whole.
+    #[track_caller]
+    pub fn record(&self, run: &str) -> RunDirectory {
+        let record = RunDirectory::at(&self.home.path().join("runs").join(run));
+        record.verify().unwrap();
+        record
     }
 
     /// What is under way, once it has a state folder with a keeper.
@@ -291,6 +310,12 @@ impl Drop for Running<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The last processor of this host, which is a guest's. The load has the first one, or with one processor both share it.
+pub fn last_processor() -> usize {
+    let online = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).rev().find(|id| online.is_set(*id)).unwrap()
 }
 
 pub fn keeper_of(real: &Real) -> Option<ActiveJob> {
