@@ -127,7 +127,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service of a role that needs no more than its guest's memory and processors.
+    /// A service of a role on its guest's memory and processors, without what only some services have.
     pub const fn new(role: Role, memory: Bytes, vcpus: u32) -> Self {
         Self {
             role,

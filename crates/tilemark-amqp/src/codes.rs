@@ -125,9 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn codes_from_500_on_close_the_connection() {
-        for code in ReplyCode::ALL.into_iter().filter(|code| code.number() >= 500) {
-            assert_eq!(code.scope(), Scope::Connection, "{}", code.name());
-        }
+    fn hard_errors_close_the_connection_and_soft_ones_the_channel() {
+        let of = |scope| -> Vec<u16> {
+            let mut numbers: Vec<u16> = ReplyCode::ALL
+                .into_iter()
+                .filter(|code| code.scope() == scope)
+                .map(ReplyCode::number)
+                .collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(of(Scope::Channel), [200, 311, 312, 403, 404, 405, 406]);
+        assert_eq!(of(Scope::Connection), [320, 501, 502, 503, 504, 505, 506, 530, 540, 541]);
     }
 }

@@ -43,53 +43,78 @@ pub use scenario::take_scenario as scenario;
 pub use site::take_answers as site;
 pub use store::{take_mariadb as mariadb, take_postgresql as postgresql};
 pub use target::Target;
-use target::of;
+use target::target_of;
 pub use telemetry::take_telemetry as telemetry;
 pub use tools::take_fio as fio;
 pub use web::{take_answers as web, take_requests as requests};
 
 /// All targets.
 pub const ALL: [Target; 25] = [
-    of("frames", "an agent's end of a conversation: hello and replies", frames, agent::frames),
-    of("events", "events of a load, up to the figures of a repeat", events, agent::events),
-    of("record", "a record's folder: read, judged, compared and drawn", record, record::records),
-    of("histogram", "a histogram of a record or of a load, compressed or not", histogram, record::histograms),
-    of("scenario", "a scenario file, up to the plan", scenario, scenario::scenarios),
-    of("profile", "a profile of host settings, one of tuned, a file of pins", profile, profile::profiles),
-    of("image-archive", "an exported image, up to its place in the cache", image_archive, image::archives),
-    of("image-specification", "image.toml and image.lock", image_specification, image::specifications),
-    of("elf", "a kernel or a module of an image", elf, image::elves),
-    of("packages", "sources of packages and records of packages, as apt has them", packages, image::packages),
-    of(
+    target_of("frames", "an agent's end of a conversation: hello and replies", frames, agent::frames),
+    target_of("events", "events of a load, up to the figures of a repeat", events, agent::events),
+    target_of("record", "a record's folder: read, judged, compared and drawn", record, record::records),
+    target_of(
+        "histogram",
+        "a histogram of a record or of a load, compressed or not",
+        histogram,
+        record::histograms,
+    ),
+    target_of("scenario", "a scenario file, up to the plan", scenario, scenario::scenarios),
+    target_of(
+        "profile",
+        "a profile of host settings, one of tuned, a file of pins",
+        profile,
+        profile::profiles,
+    ),
+    target_of(
+        "image-archive",
+        "an exported image, up to its place in the cache",
+        image_archive,
+        image::archives,
+    ),
+    target_of("image-specification", "image.toml and image.lock", image_specification, image::specifications),
+    target_of("elf", "a kernel or a module of an image", elf, image::elves),
+    target_of(
+        "packages",
+        "sources of packages and records of packages, as apt has them",
+        packages,
+        image::packages,
+    ),
+    target_of(
         "own-disk",
         "a disk that a guest boots: its header, tables and the names of other files",
         own_disk,
         own_disk::disks,
     ),
-    of("mariadb", "a server of MariaDB: log-in, orders, inspection, audit", mariadb, store::mariadb),
-    of(
+    target_of("mariadb", "a server of MariaDB: log-in, orders, inspection, audit", mariadb, store::mariadb),
+    target_of(
         "postgresql",
         "a server of PostgreSQL: log-in, orders, inspection, audit",
         postgresql,
         store::postgresql,
     ),
-    of("amqp", "any peer's frames: the codec", amqp, amqp::streams),
-    of("amqp-client", "a broker that the load talks to", amqp_client, amqp::brokers),
-    of("broker", "peers of the reference broker", broker, broker::peers),
-    of("web", "answers of a web server", web, web::answers),
-    of("requests", "a file of requests of a web load", requests, web::requests),
-    of("site", "answers of a site with sessions", site, site::answers),
-    of("fleet-site", "a site file of a fleet", fleet_site, fleet::site_files),
-    of(
+    target_of("amqp", "any peer's frames: the codec", amqp, amqp::streams),
+    target_of("amqp-client", "a broker that the load talks to", amqp_client, amqp::brokers),
+    target_of("broker", "peers of the reference broker", broker, broker::peers),
+    target_of("web", "answers of a web server", web, web::answers),
+    target_of("requests", "a file of requests of a web load", requests, web::requests),
+    target_of("site", "answers of a site with sessions", site, site::answers),
+    target_of("fleet-site", "a site file of a fleet", fleet_site, fleet::site_files),
+    target_of(
         "fleet",
         "the folder of a fleet run: fleet.json and how an attempt ended, judged and drawn",
         fleet,
         fleet::fleets,
     ),
-    of("fleet-answer", "what a host of a fleet answers", fleet_answer, fleet::answers),
-    of("fleet-archive", "the archive of an attempt, before it is compressed", fleet_archive, fleet::archives),
-    of("fio", "fio's report on the disks of a guest", fio, tools::reports),
-    of("telemetry", "files of /proc, /sys and control groups", telemetry, telemetry::files),
+    target_of("fleet-answer", "what a host of a fleet answers", fleet_answer, fleet::answers),
+    target_of(
+        "fleet-archive",
+        "the archive of an attempt, before it is compressed",
+        fleet_archive,
+        fleet::archives,
+    ),
+    target_of("fio", "fio's report on the disks of a guest", fio, tools::reports),
+    target_of("telemetry", "files of /proc, /sys and control groups", telemetry, telemetry::files),
 ];
 
 /// The target of this name.

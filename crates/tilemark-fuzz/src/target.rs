@@ -13,7 +13,7 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-pub(crate) const fn of(
+pub(crate) const fn target_of(
     name: &'static str,
     about: &'static str,
     take: fn(&[u8]),

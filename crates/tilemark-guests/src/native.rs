@@ -370,7 +370,7 @@ impl Backend for NativeBackend {
                 .to_owned(),
             "a native twin has its processors by affinity, not as threads that another kernel schedules"
                 .to_owned(),
-            "system calls of a native twin pass a filter (2 to 3 % of the throughput where a web server flat out was measured)"
+            "system calls of a native twin pass a filter (up to 3 % of the throughput where a web server flat out was measured)"
                 .to_owned(),
         ];
         all.extend(unlimited(self.settings.cgroup.as_deref()).map(str::to_owned));

@@ -44,7 +44,7 @@ impl Tls {
     /// TLS 1.3 to a guest at that address. A guest makes its certificate itself, so that nobody has signed it: any one is accepted whose key signs
     /// the handshake. What a handshake costs is then the same as with a signed one, but for the lookup of who signed it.
     pub fn to_guest(address: IpAddr) -> Self {
-        Self::with(ServerName::IpAddress(address.into()), AnyName::verifier(None))
+        Self::with(ServerName::IpAddress(address.into()), AnyName::of_anybody())
     }
 
     /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of authorities; one of them must have signed its
@@ -65,8 +65,8 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("{host:?} is neither a name nor an address"))?;
         let verifier = match trust {
-            Trust::Anybody => AnyName::verifier(None),
-            Trust::Authorities(ca) => AnyName::verifier(Some(of_authorities(ca)?)),
+            Trust::Anybody => AnyName::of_anybody(),
+            Trust::Authorities(ca) => AnyName::signed(of_authorities(ca)?),
             Trust::AuthoritiesAndName(ca) => of_authorities(ca)?,
         };
         Ok(Self::with(name, verifier))
@@ -117,12 +117,21 @@ fn of_authorities(ca: &str) -> Result<Arc<dyn ServerCertVerifier>, String> {
 /// Accepts a certificate whose key signs the handshake, whatever its name.
 #[derive(Debug)]
 struct AnyName {
-    /// Checks who signed it, then the name; `None`: anybody may have.
+    /// Checks who signed it, then the name. `None`: anybody may have signed it.
     signed: Option<Arc<dyn ServerCertVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl AnyName {
+    /// Whoever signed it.
+    fn of_anybody() -> Arc<dyn ServerCertVerifier> {
+        Self::verifier(None)
+    }
+
+    fn signed(by: Arc<dyn ServerCertVerifier>) -> Arc<dyn ServerCertVerifier> {
+        Self::verifier(Some(by))
+    }
+
     fn verifier(signed: Option<Arc<dyn ServerCertVerifier>>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { signed, algorithms: ring::default_provider().signature_verification_algorithms })
     }

@@ -157,6 +157,7 @@ fn whether_a_file_is_there_that_only_a_scenario_names_is_not_shown() {
         ("native", with(&format!("{command}files = {{ a = {secret:?} }}")), "load.own.command.files"),
         ("emulated", with(&format!("[qemu]\nkernel = {secret:?}")), "qemu.kernel"),
         ("emulated", with(&format!("[qemu]\nbinary = {secret:?}")), "qemu.binary"),
+        ("native", with(&format!("[image.files]\n\"/srv/file\" = {secret:?}")), "image.files"),
     ];
     for (on, text, key) in hostile {
         let file = home.file("hostile.toml", &text);
@@ -178,22 +179,5 @@ fn whether_a_file_is_there_that_only_a_scenario_names_is_not_shown() {
         let trusted = home.says(&[&plan[..], &["--trust"]].concat());
         assert!(trusted.code != Some(0), "{key}: it is not there: {trusted:?}");
         fs::rename(home.path().join("away"), secret).unwrap();
-    }
-}
-
-#[test]
-fn files_that_a_file_brings_into_an_image_are_not_looked_up_without_trust() {
-    let home = Home::new();
-    let is_there = home.file("secret", "a secret");
-    let absent = home.path().join("absent");
-    for path in [&is_there, &absent] {
-        let image = format!("[image.files]\n\"/srv/file\" = {path:?}\n[ladder]");
-        let text = tilemark_fixtures::TILE.replacen("[ladder]", &image, 1);
-        let file = home.file("own.toml", &text);
-        let plan = ["plan", file.to_str().unwrap(), "--on", "native"];
-        let said = home.says(&plan);
-        assert!(said.words().contains("its files are read when you trust the scenario"), "{said:?}");
-        let trusted = home.says(&[&plan[..], &["--trust"]].concat());
-        assert_eq!(trusted.error.contains("which cannot be used"), *path == absent, "{trusted:?}");
     }
 }

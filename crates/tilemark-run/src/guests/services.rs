@@ -35,9 +35,6 @@ fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Servic
         point.loads.iter().filter(|load| load.guest == guest.index && load.work.facts().role() == role);
     let tls = of_role.any(|load| load.work.facts().service_has_tls());
     Service {
-        role,
-        memory,
-        vcpus: guest.vcpus,
         is_emulated: point.backend == Backend::Emulated,
         broker: (role == Role::Broker).then_some(guest.broker),
         tls,
@@ -47,7 +44,7 @@ fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Servic
         ready,
         pages,
         sql,
-        then: Vec::new(),
+        ..Service::new(role, memory, guest.vcpus)
     }
 }
 

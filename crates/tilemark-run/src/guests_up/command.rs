@@ -11,7 +11,7 @@ use crate::{
     job::state_folder::StateFolder,
     job::types::{GuestsJob, GuestsReady, Job, JobDone},
     plan::host::{Probe, choose, facts, summary},
-    plan::image_asked::ImageAsked,
+    plan::image_asked::{ImageAsked, Untrusted},
     program,
     progress::Listener,
 };
@@ -69,7 +69,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     }
     // Their state has their disks and consoles.
     resources::enough(&plan, places, &places.state)?;
-    let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin, false)?;
+    let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin, Untrusted::default())?;
     let image = obtain(places, &asked, request.offline, listener)?;
     let done = at_free_number(places, |number| {
         let id = format!("guests-{number}");

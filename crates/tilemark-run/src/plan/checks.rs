@@ -164,7 +164,7 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
     }
     let scenario = &prepared.plan.scenario;
     let said = prepared.image.said();
-    if prepared.is_untrusted(|found| found.key == "image.files") {
+    if prepared.image.has_unread_files() {
         return Ok(format!("{said}: its files are read when you trust the scenario"));
     }
     let spec = prepared.image.spec()?;

@@ -42,22 +42,30 @@ pub struct ImageAsked {
     requested: RequestedImage,
     /// What it is called where the scenario makes it. Empty where no scenario asks for it.
     name: String,
-    /// Whether only the scenario's file names the `image.toml`, or files that did not come with it, and nobody trusts that file.
-    is_untrusted: bool,
+    /// What nobody trusts yet.
+    untrusted: Untrusted,
     /// What is to be built, once it was asked for: its files are hashed for it, which may be a GiB.
     spec: OnceLock<ImageSpec>,
 }
 
+/// What of an image only the scenario's file names, while nobody trusts that file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Untrusted {
+    /// Its `image.toml`: what is in it is in no message.
+    pub(crate) specification: bool,
+    /// Files that did not come with the scenario: they are not looked up.
+    pub(crate) files: bool,
+}
+
 impl ImageAsked {
-    /// The image of a scenario that was read from `origin`. Where it `is_untrusted`, what is in its `image.toml` is in no message, and
-    /// files that did not come with the scenario are not looked up.
+    /// The image of a scenario that was read from `origin`.
     ///
     /// # Errors
     /// When a file that it brings is absent, or leads out of the scenario's folder.
     pub(crate) fn of_scenario(
         scenario: &Scenario,
         origin: &str,
-        is_untrusted: bool,
+        untrusted: Untrusted,
     ) -> Result<Self, Failure> {
         let mut requested = scenario.image.clone();
         let mut real_folder = PathBuf::new();
@@ -67,7 +75,7 @@ impl ImageAsked {
                 .iter_mut()
                 .filter(|from| is_image_file(from))
                 .for_each(|from| *from = beside(&folder, from));
-            let base = base_of(made, is_untrusted)?;
+            let base = base_of(made, untrusted)?;
             let has: BTreeSet<String> =
                 base.packages.iter().chain(&made.packages).map(|name| bare(name)).collect();
             for ImageNeed { program, .. } in image_needs(scenario) {
@@ -79,7 +87,7 @@ impl ImageAsked {
             }
             for file in made.files.values_mut() {
                 match file {
-                    ImageFile::Host(path) if is_beside(path) || !is_untrusted => {
+                    ImageFile::Host(path) if is_beside(path) || !untrusted.files => {
                         (real_folder, *path) = found(&folder, path)?;
                     }
                     ImageFile::Host(_) | ImageFile::Text { .. } => {}
@@ -90,7 +98,7 @@ impl ImageAsked {
             folder: real_folder,
             requested,
             name: format!("{OF_SCENARIO}{}", scenario.name),
-            is_untrusted,
+            untrusted,
             spec: OnceLock::new(),
         })
     }
@@ -105,7 +113,7 @@ impl ImageAsked {
             folder: PathBuf::new(),
             requested,
             name: String::new(),
-            is_untrusted: false,
+            untrusted: Untrusted::default(),
             spec: OnceLock::new(),
         };
         if BUILT_IN_NAMES.contains(&text) {
@@ -122,7 +130,8 @@ impl ImageAsked {
             return Ok(named());
         }
         let scenario = Draft::from_toml(&text_of(text)?, text)?.finish()?;
-        Self::of_scenario(&scenario, text, is_image_file(text))
+        // Who names a scenario's file to build its image asks for what it brings.
+        Self::of_scenario(&scenario, text, Untrusted { specification: is_image_file(text), files: false })
     }
 
     /// The image of a scenario inside the program.
@@ -131,7 +140,7 @@ impl ImageAsked {
     /// When there is none of this name.
     pub(crate) fn of_builtin(name: &str) -> Result<Self, Failure> {
         let scenario = Draft::from_toml(&text_of(name)?, name)?.finish()?;
-        Self::of_scenario(&scenario, name, false)
+        Self::of_scenario(&scenario, name, Untrusted::default())
     }
 
     /// What is to be built, with its files as this was first asked for.
@@ -149,14 +158,19 @@ impl ImageAsked {
     fn read_spec(&self) -> Result<ImageSpec, Failure> {
         match &self.requested {
             RequestedImage::Named(name) if self.name.is_empty() && !is_image_file(name) => {
-                spec_called(name, false).map_err(or_a_scenario)
+                spec_called(name, Untrusted::default()).map_err(or_a_scenario)
             }
-            RequestedImage::Named(name) => spec_called(name, self.is_untrusted),
+            RequestedImage::Named(name) => spec_called(name, self.untrusted),
             RequestedImage::Made(made) => {
-                let base = base_of(made, self.is_untrusted)?;
+                let base = base_of(made, self.untrusted)?;
                 Ok(base.with(&self.name, &made.packages, files_of(&made.files, &self.folder)?)?)
             }
         }
+    }
+
+    /// Whether it brings files that are not looked up.
+    pub(crate) fn has_unread_files(&self) -> bool {
+        self.untrusted.files
     }
 
     /// How people know it: `` `web` ``, or ``of the scenario `shop` ``.
@@ -175,20 +189,20 @@ fn bare(package: &str) -> String {
     package.split('=').next().unwrap_or_default().to_owned()
 }
 
-fn base_of(made: &ImageTable, is_untrusted: bool) -> Result<ImageSpec, Failure> {
+fn base_of(made: &ImageTable, untrusted: Untrusted) -> Result<ImageSpec, Failure> {
     match &made.from {
-        Some(name) => spec_called(name, is_untrusted),
-        None => Ok(ImageSpec { packages: Vec::new(), ..spec_called(PLAIN, false)? }),
+        Some(name) => spec_called(name, untrusted),
+        None => Ok(ImageSpec { packages: Vec::new(), ..spec_called(PLAIN, Untrusted::default())? }),
     }
 }
 
 /// A name inside the program, or the path of an `image.toml`.
-fn spec_called(image: &str, is_untrusted: bool) -> Result<ImageSpec, Failure> {
+fn spec_called(image: &str, untrusted: Untrusted) -> Result<ImageSpec, Failure> {
     if !is_image_file(image) {
         return Ok(ImageSpec::built_in(image)?);
     }
     ImageSpec::read(Path::new(image)).map_err(|error| match error {
-        _ if is_untrusted => untrusted_file(image, "image", "image show"),
+        _ if untrusted.specification => untrusted_file(image, "image", "image show"),
         ImageError::Io { .. } => {
             let remedy =
                 format!("check the path; images inside the program are: {}", BUILT_IN_NAMES.join(", "));
@@ -388,7 +402,9 @@ mod tests {
         fs::set_permissions(folder.join("app/deep/run.sh"), fs::Permissions::from_mode(0o700)).unwrap();
         let _ = symlink("/etc/passwd", folder.join("link"));
         let origin = folder.join("site.toml");
-        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap(), false)?.spec().cloned()
+        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap(), Untrusted::default())?
+            .spec()
+            .cloned()
     }
 
     #[test]
@@ -428,7 +444,7 @@ mod tests {
         fs::write(folder.path().join("page"), "first").unwrap();
         let origin = folder.path().join("site.toml");
         let image = scenario("[image.files]\n\"/srv/page\" = \"page\"");
-        let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap(), false).unwrap();
+        let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap(), Untrusted::default()).unwrap();
         let key = asked.spec().unwrap().key();
         fs::remove_file(folder.path().join("page")).unwrap();
         assert_eq!(asked.spec().unwrap().key(), key);
@@ -443,7 +459,8 @@ mod tests {
             fs::write(site.join("app/deep/page"), "a page").unwrap();
             let origin = site.join("site.toml");
             let image = scenario("[image.files]\n\"/srv/page\" = \"app/deep/page\"\n\"/srv/app\" = \"app\"");
-            let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap(), false).unwrap();
+            let asked =
+                ImageAsked::of_scenario(&image, origin.to_str().unwrap(), Untrusted::default()).unwrap();
             let place = site.join(exchanged);
             fs::rename(&place, base.path().join("moved")).unwrap();
             symlink(base.path().join("moved"), place.components().collect::<PathBuf>()).unwrap();
@@ -482,7 +499,8 @@ mod tests {
     fn an_image_of_a_scenario_is_not_another_scenario() {
         let mut asks = scenario("");
         asks.image = RequestedImage::Named("shop".to_owned());
-        let absent = ImageAsked::of_scenario(&asks, "site.toml", false).unwrap().spec().unwrap_err();
+        let absent =
+            ImageAsked::of_scenario(&asks, "site.toml", Untrusted::default()).unwrap().spec().unwrap_err();
         assert!(absent.message.contains("no image specification `shop`"), "{absent:?}");
         assert_eq!(absent.remedy, "use one of these names, or the path of an image.toml");
     }

@@ -6,7 +6,7 @@ use crate::{
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
-    plan::image_asked::{ImageAsked, untrusted_file},
+    plan::image_asked::{ImageAsked, Untrusted, untrusted_file},
     plan::{image_check, own_disks, qemu_check, web_files},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -218,8 +218,10 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if let Some(Sides { a, b }) = &asked.sides {
         checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
     }
-    let of_image =
-        is_untrusted(&|found| ["image", "image.from", "image.files"].contains(&found.key.as_str()));
+    let of_image = Untrusted {
+        specification: is_untrusted(&|found| ["image", "image.from"].contains(&found.key.as_str())),
+        files: is_untrusted(&|found| found.key == "image.files"),
+    };
     let image = ImageAsked::of_scenario(&plan.scenario, &plan.origin, of_image)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;

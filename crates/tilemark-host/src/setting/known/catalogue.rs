@@ -86,6 +86,28 @@ fn entry(line: &'static str, head: Known) -> Option<Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    /// The keys whose settings are made by the function of this name.
+    fn keys_of(maker: &str) -> BTreeSet<&'static str> {
+        let sections = TEXT.split("\n[").filter(|section| section.split(',').next() == Some(maker));
+        let entries =
+            sections.flat_map(|section| section.lines().skip(1)).filter(|line| !line.starts_with('#'));
+        entries.filter_map(|line| line.split_once(": ")?.0.split(' ').nth(1)).collect()
+    }
+
+    #[test]
+    fn every_reversible_key_has_its_values() {
+        let has_values: BTreeSet<&str> = reversible::REVERSIBLE.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys_of("reversible"), has_values);
+    }
+
+    #[test]
+    fn modules_other_than_kvm_have_no_keys_without_the_word_module() {
+        let keys = keys_of("module").into_iter().chain(keys_of("split-pages"));
+        let own: Vec<&str> = keys.filter(|key| !key.starts_with("module.")).collect();
+        assert!(own.len() > 1 && own.iter().all(|key| key.starts_with("kvm.")), "{own:?}");
+    }
 
     #[test]
     fn every_line_is_read_and_every_maker_makes_something() {

@@ -1,6 +1,6 @@
 //! The catalogue of settings that a user may name: keys, what they do, their dangers, what they accept.
 //!
-//! `catalogue.txt` has a line for each key, and one file for each family of settings makes them.
+//! `catalogue.txt` has a line for each key; a file for each family makes the settings that its keys name.
 
 mod accepts;
 pub(crate) mod block;

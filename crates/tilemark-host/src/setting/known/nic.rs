@@ -34,7 +34,7 @@ pub(super) fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let device = device(request)?;
     let mask = request.mask()?;
     let file = request.name();
-    let kind = if file == "xps_cpus" { "tx-" } else { "rx-" };
+    let kind = request.looked_up(&[("rps_cpus", "rx-"), ("xps_cpus", "tx-")])?;
     let folder = format!("/sys/class/net/{device}/queues");
     let mut queues = request.root.names(&folder);
     // A device with one queue has the file of XPS, and the kernel says about it that it does not exist.

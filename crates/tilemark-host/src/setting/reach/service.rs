@@ -49,7 +49,7 @@ pub(in crate::setting) fn write(unit: &str, text: &str) -> io::Result<()> {
     let Err(refused) = start() else { return Ok(()) };
     // systemd starts a unit five times in ten seconds, which repeats that are short exceed; one that is started along counts for itself.
     let all = started_with(unit)?.into_iter().chain([unit.to_owned()]);
-    let limited: Vec<String> = all.filter(|unit| is_started_too_often(unit)).collect();
+    let limited: Vec<String> = all.filter(|one| is_started_too_often(one)).collect();
     if limited.is_empty() {
         return Err(refused);
     }
@@ -84,7 +84,7 @@ pub(in crate::setting) fn excluded_by(units: &[String]) -> io::Result<Vec<String
             if !found.contains(&other) && read(&other).is_ok_and(|state| state == RUNNING) {
                 let mut along = stopped_with(&other)?;
                 // Two that are excluded may take the same one along.
-                along.retain(|unit| !found.contains(unit));
+                along.retain(|one| !found.contains(one));
                 found.extend(along.into_iter().chain([other]));
             }
         }
