@@ -125,6 +125,39 @@ fn write_existing(path: &Path, order: &str) -> io::Result<()> {
     if let Some(played) = KERNEL.with_borrow_mut(|own| own.as_mut().map(|play| play(path, order))) {
         return played;
     }
-    // One write: the kernel takes each as a whole value.
-    File::options().write(true).truncate(true).open(path)?.write_all(order.as_bytes())
+    // One write: the kernel takes each as a whole value. A file that plays a value is cut after it, not before: whoever is killed between
+    // leaves no empty one.
+    let mut file = File::options().write(true).open(path)?;
+    file.write_all(order.as_bytes())?;
+    let length = order.len() as u64;
+    if file.metadata()?.len() > length { file.set_len(length) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, thread};
+
+    /// A killed process leaves what a reader beside it may see.
+    #[test]
+    fn a_file_is_at_no_moment_of_a_write_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("value");
+        fs::write(&path, "100\n").unwrap();
+        let writing = thread::spawn({
+            let path = path.clone();
+            move || {
+                ["77\n", "100\n"]
+                    .iter()
+                    .cycle()
+                    .take(2000)
+                    .for_each(|value| write_existing(&path, value).unwrap())
+            }
+        });
+        while !writing.is_finished() {
+            assert_ne!(fs::read_to_string(&path).unwrap(), "");
+        }
+        writing.join().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "100\n");
+    }
 }
