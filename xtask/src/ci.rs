@@ -1,6 +1,6 @@
 //! The whole CI. Every part runs, also after a failure; all failures are reported at the end, with the
-//! minutes of each part. The lab's tests run before the others. Tests leave a part of the processors free, and what only the compiler
-//! does takes that.
+//! minutes of each part. The lab's tests run before the others, and those that wait beside them. Tests leave a part of the processors
+//! free, and what only the compiler does takes that.
 
 use crate::{
     cargo::{cargo, cargo_command, cargo_program, ended, target, workspace},
@@ -16,6 +16,7 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     path::PathBuf,
     process::{Command, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -62,15 +63,25 @@ pub(crate) fn run() -> Result<()> {
     });
     let programs = building.into_inner();
     let beside = thread::scope(|scope| {
-        let images = scope.spawn(|| timed("other images, beside the lab", &|| other_images(&programs)));
-        let beside = scope.spawn(|| beside_the_tests(&programs));
-        part("tests in the lab", &|| built(&programs)?.run_first());
-        let images = images.join();
-        part("tests", &|| built(&programs)?.run_others());
+        let programs = &programs;
+        let (made, images_are_made) = mpsc::channel();
+        let waiting = scope.spawn(move || {
+            let images = timed("other images, beside the lab", &|| other_images(programs));
+            let _ = made.send(());
+            [images, timed("tests that wait, beside all", &|| built(programs)?.run_waiting())]
+        });
+        let beside = scope.spawn(|| beside_the_tests(programs));
+        part("tests in the lab", &|| built(programs)?.run_first());
+        // A thread that panicked made no image: the tests that need one say so.
+        let _ = images_are_made.recv();
+        part("tests", &|| built(programs)?.run_others());
         let mut beside = beside.join()?;
-        beside.push(images?);
+        beside.extend(waiting.join()?);
         thread::Result::Ok(beside)
     });
+    if let Some(programs) = &programs {
+        programs.list_slowest();
+    }
     parts.extend(beside.map_err(|_| anyhow!("a thread beside the tests panicked"))?);
     report(&parts, began.elapsed())
 }

@@ -1,7 +1,7 @@
 //! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
 
 use crate::idle::idle;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -40,7 +40,7 @@ const FIRST: [&str; 15] = [
     "tilemark-amqp-load/broker_j",
 ];
 /// Programs whose tests wait for most of their time, for brokers, databases and machines to start or to end: the longest first. They run
-/// one after another, beside as many others as if they were not there.
+/// one after another beside the lab, and then beside as many others as if they were not there: they want an eighth of a processor.
 const WAITING: [&str; 6] = [
     "tilemark/messaging",
     "tilemark/clients",
@@ -105,10 +105,17 @@ struct Ended {
 pub(crate) struct TestPrograms {
     first: Vec<TestProgram>,
     computing: Vec<TestProgram>,
-    waiting: Vec<TestProgram>,
-    others: Vec<TestProgram>,
+    waiting: Queue,
+    others: Queue,
     environment: Vec<(&'static str, OsString)>,
+    /// Those of the queues that have ended.
+    ended: Mutex<Vec<Ended>>,
+    /// Set once [`Self::run_waiting`] has ended.
+    none_waits: OnceLock<()>,
 }
+
+/// Programs that are to run.
+type Queue = Mutex<VecDeque<TestProgram>>;
 
 impl TestPrograms {
     /// The programs in cargo's messages.
@@ -135,7 +142,16 @@ impl TestPrograms {
             others.into_iter().partition(|program| WAITING.contains(&program.name.as_str()));
         let of_guests = others.iter().find(|program| program.name == of_guests);
         environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
-        Ok(Self { first, computing, waiting, others, environment })
+        let [waiting, others] = [waiting, others].map(|of| Mutex::new(of.into()));
+        Ok(Self {
+            first,
+            computing,
+            waiting,
+            others,
+            environment,
+            ended: Mutex::default(),
+            none_waits: OnceLock::new(),
+        })
     }
 
     /// Runs those that come before the others.
@@ -160,37 +176,69 @@ impl TestPrograms {
         outcome(&ended)
     }
 
-    /// Runs the others, whatever some of them do, and lists the slowest.
+    /// Runs those that wait, one after another.
+    ///
+    /// # Errors
+    /// The names of all that failed.
+    pub(crate) fn run_waiting(&self) -> Result<()> {
+        let outcome = self.until_empty(&[&self.waiting]);
+        self.none_waits.get_or_init(|| ());
+        outcome
+    }
+
+    /// Runs the others, and what is left of those that wait. Once [`Self::run_waiting`] has ended, which another thread calls, its place is
+    /// taken by others.
     ///
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_others(&self) -> Result<()> {
         let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get) + ONE_MORE;
-        let [waiting, others] = [&self.waiting, &self.others].map(|of| Mutex::new(VecDeque::from_iter(of)));
-        let ended = Mutex::new(Vec::new());
-        let work = |queues: &[&Queue]| {
-            while let Some(program) = queues.iter().find_map(|queue| next(queue)) {
-                let one = run_one(program, plain, &self.environment);
-                ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-            }
-        };
-        thread::scope(|scope| {
-            scope.spawn(|| work(&[&waiting]));
-            for _ in 0..workers {
-                scope.spawn(|| work(&[&others, &waiting]));
-            }
+        let of_each: Vec<Result<()>> = thread::scope(|scope| {
+            let work = || self.until_empty(&[&self.others, &self.waiting]);
+            let mut started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            started.push(scope.spawn(move || {
+                self.none_waits.wait();
+                work()
+            }));
+            started
+                .into_iter()
+                .map(|worker| worker.join().map_err(|_| anyhow!("a worker panicked"))?)
+                .collect()
         });
-        let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        list_slowest(&mut ended);
-        outcome(&ended)
+        let failed: Vec<String> =
+            of_each.into_iter().filter_map(|one| Some(one.err()?.to_string())).collect();
+        if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
+    }
+
+    /// Runs programs of the first queue that has one, until all are empty, whatever some of them do.
+    fn until_empty(&self, queues: &[&Queue]) -> Result<()> {
+        let mut ended = Vec::new();
+        while let Some(program) = queues.iter().find_map(|queue| next(queue)) {
+            ended.push(run_one(&program, plain, &self.environment));
+        }
+        let outcome = outcome(&ended);
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(ended);
+        outcome
+    }
+
+    /// Lists the slowest of those that have ended.
+    pub(crate) fn list_slowest(&self) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.sort_by_key(|one| std::cmp::Reverse(one.took));
+        println!(
+            "\n-- the slowest of {} test programs, in seconds: its time, that of processors",
+            ended.len()
+        );
+        for one in ended.iter().take(SLOWEST) {
+            println!("{:>7.1} {:>7.1}  {}", one.took.as_secs_f64(), one.used.as_secs_f64(), one.name);
+        }
+        let used: Duration = ended.iter().map(|one| one.used).sum();
+        println!("all: {:.1} s of processor time; several run at once", used.as_secs_f64());
     }
 }
 
-/// Programs that are to run.
-type Queue<'a> = Mutex<VecDeque<&'a TestProgram>>;
-
 /// The lock is free again when this returns, which it would not be in the condition of a loop.
-fn next<'a>(queue: &Queue<'a>) -> Option<&'a TestProgram> {
+fn next(queue: &Queue) -> Option<TestProgram> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
@@ -270,16 +318,6 @@ fn processor_time(stat: &str) -> Duration {
     Duration::from_millis(ticks * MS_OF_TICK)
 }
 
-fn list_slowest(ended: &mut [Ended]) {
-    ended.sort_by_key(|one| std::cmp::Reverse(one.took));
-    println!("\n-- the slowest of {} test programs, in seconds: its time, that of processors", ended.len());
-    for one in ended.iter().take(SLOWEST) {
-        println!("{:>7.1} {:>7.1}  {}", one.took.as_secs_f64(), one.used.as_secs_f64(), one.name);
-    }
-    let used: Duration = ended.iter().map(|one| one.used).sum();
-    println!("all: {:.1} s of processor time; several run at once", used.as_secs_f64());
-}
-
 fn outcome(ended: &[Ended]) -> Result<()> {
     let failed: Vec<String> = ended
         .iter()
@@ -337,9 +375,9 @@ mod tests {
             programs.first.iter().map(|program| program.name.as_str()).collect::<Vec<_>>(),
             [BEFORE_OTHERS]
         );
-        assert_eq!((programs.computing.len(), programs.others.len()), (COMPUTING.len(), FIRST.len()));
-        let waiting: Vec<&str> = programs.waiting.iter().map(|program| program.name.as_str()).collect();
-        assert_eq!(waiting, WAITING);
+        let names = |queue: Queue| queue.into_inner().unwrap().into_iter().map(|program| program.name);
+        assert_eq!((programs.computing.len(), names(programs.others).len()), (COMPUTING.len(), FIRST.len()));
+        assert!(names(programs.waiting).eq(WAITING));
         assert_eq!(programs.environment, [("TILEMARK_TEST_GUESTS_IN_QEMU", OsString::from("/t/emulated"))]);
         let error = TestPrograms::new(&messages[1..].join("\n"), Vec::new()).err().unwrap().to_string();
         assert!(error.starts_with(&format!("no test program {} was built", FIRST[0])), "{error}");
@@ -364,6 +402,26 @@ mod tests {
         let (status, used, output) = output_of(&busy, idle, &[]).unwrap();
         assert!(status.success() && used > Duration::ZERO, "{used:?}");
         assert_eq!(output, b"out\nerr\n");
+    }
+
+    #[test]
+    fn each_program_runs_once_whichever_row_it_is_in_and_each_failure_is_named() {
+        let made = ["a", "b", "c"].map(|name| shell(name, "exit 1"));
+        let [waiting, others] = [&made[..1], &made[1..]]
+            .map(|row| Mutex::new(row.iter().map(|(_, program)| program.clone()).collect::<VecDeque<_>>()));
+        let (first, computing, environment) = (Vec::new(), Vec::new(), Vec::new());
+        let (ended, none_waits) = (Mutex::default(), OnceLock::new());
+        let programs = TestPrograms { first, computing, waiting, others, environment, ended, none_waits };
+        let (waiting, others) = thread::scope(|scope| {
+            let waiting = scope.spawn(|| programs.run_waiting());
+            let others = programs.run_others();
+            (waiting.join().unwrap(), others)
+        });
+        let errors = [waiting, others]
+            .map(|outcome| outcome.err().map_or_else(String::new, |error| error.to_string()));
+        let errors = errors.concat();
+        let ended = programs.ended.into_inner().unwrap();
+        assert_eq!((ended.len(), errors.matches(" (exit status: 1)").count()), (3, 3), "{errors}");
     }
 
     #[test]
