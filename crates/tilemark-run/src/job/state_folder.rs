@@ -12,6 +12,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs::{self, DirBuilder, File},
     io,
     os::{fd::OwnedFd, unix::fs::DirBuilderExt},
@@ -111,6 +112,10 @@ const USED: [&str; 2] = ["pids", "cpuset"];
 impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
     pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
+        if Path::new(id).file_name() != Some(OsStr::new(id)) {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "a state folder has a plain name");
+            return Err(named(Path::new(id), error));
+        }
         make_private_folder(states).map_err(|error| named(states, error))?;
         let wanted = ActiveJob {
             id: id.to_owned(),
@@ -473,6 +478,17 @@ pub(crate) fn boot_id() -> io::Result<String> {
 mod tests {
     use super::*;
     use tilemark_host::setting::Now;
+
+    #[test]
+    fn the_name_of_a_state_folder_is_no_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let states = folder.path().join("state");
+        for name in ["", "..", "../run", "/run", "run/..", "run/"] {
+            let error = StateFolder::create(&states, name, "run", None).unwrap_err();
+            assert!(error.to_string().ends_with("a state folder has a plain name"), "{name}: {error}");
+            assert!(!states.exists(), "{name}");
+        }
+    }
 
     #[test]
     fn a_folder_being_made_is_left_alone_and_a_half_made_one_is_found_when_its_maker_is_dead() {

@@ -12,10 +12,9 @@ use crate::{
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 use tilemark_plan::{
-    plan::{PLAN_SCHEMA, Pass, Plan},
+    plan::{Backend, PLAN_SCHEMA, Pass, Plan, Point},
     resolve::passes,
     share::share_out,
-    trust::host_uses,
 };
 use tilemark_record::{
     RunDirectory, Runs,
@@ -27,6 +26,8 @@ use tilemark_site::Client;
 
 /// Larger is no QEMU.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+/// Letters of a run's id: more than its time and the longest name of a scenario have.
+const RUN_ID_LETTERS_MAX: usize = 80;
 
 /// The record that a run continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,12 @@ impl EarlierRecord {
             ("format of its result", result.schema, RESULT_SCHEMA),
             ("rules that judged it", result.judged_by, JUDGED_BY),
         ];
+        if !is_run_id(&result.run) {
+            return Err(refused(
+                &result,
+                "its id is none that a run is given, and would be the name of files",
+            ));
+        }
         if let Some((what, had, now)) = versions.into_iter().find(|(_, had, now)| had != now) {
             let why = format!("the {what}: version {had} in the record, {now} in this program");
             return Err(refused(&result, &why));
@@ -167,32 +174,25 @@ impl EarlierRecord {
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
     }
 
-    /// The plan of the further session: with all points up to now, and with the time that is asked for now. A ladder has as many
-    /// blocks again, numbered on; a search finds its next repeats by itself.
+    /// The plan of the further session: that of now, with the points that a search added in earlier sessions. A ladder has as many blocks
+    /// again, numbered on; a search finds its next repeats by itself.
     ///
     /// # Errors
-    /// When the record cannot be read, or names something of the host that the plan of now does not.
+    /// When the record cannot be read, or has a point that no search of this plan adds.
     pub(crate) fn plan_from_here(&self, now: &Plan) -> Result<Plan, Failure> {
-        let mut plan = plan_as_run(&self.record)?;
-        // Points that a search added are in the record alone, which may come from anybody.
-        let asked_for = host_uses(now);
-        if let Some(foreign) = host_uses(&plan).into_iter().find(|found| !asked_for.contains(found)) {
-            return Err(refused(&self.result, &format!("a point of it {foreign}, which is not asked for")));
+        let mut plan = now.clone();
+        // They are in the record alone, which may come from anybody, and the names in a point are paths later.
+        for added in plan_as_run(&self.record)?.points.into_iter().skip(self.plan.points.len()) {
+            if !is_added_by_search(&plan, &added) {
+                let why = format!("its point {} is none that a search of this plan adds", plan.points.len());
+                return Err(refused(&self.result, &why));
+            }
+            plan.points.push(added);
         }
-        plan.within = now.within;
-        plan.expected = now.expected.clone();
-        match (&mut plan.search, &now.search) {
-            (Some(search), Some(wanted)) => {
-                search.within = wanted.within;
-                // Memory that lacked then may be free now.
-                search.memory_end = None;
-                plan.passes.clone_from(&self.plan.passes);
-            }
-            _ => {
-                let repeats = self.record.summaries()?;
-                let before = repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0);
-                plan.passes = passes_from(&plan, before);
-            }
+        if plan.search.is_none() {
+            let repeats = self.record.summaries()?;
+            let before = repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0);
+            plan.passes = passes_from(&plan, before);
         }
         Ok(plan)
     }
@@ -243,10 +243,29 @@ impl EarlierRecord {
     }
 }
 
+/// Whether a text can be the id of a run: its time and the name of its scenario. State folder and control group have it as their name.
+fn is_run_id(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    (1..=RUN_ID_LETTERS_MAX).contains(&text.len()) && text.chars().all(is_plain)
+}
+
 /// Whether a path that a record names can be that of a program: a pipe, a device or a file of /proc might never end.
 fn may_be_program(path: &Path) -> bool {
     let sizes = 1..=PROGRAM_BYTES_MAX;
     path.metadata().is_ok_and(|file| file.is_file() && sizes.contains(&file.len()))
+}
+
+/// Whether a search of this plan adds just this point next: one with another tile count than those it has, or the native twin of one.
+fn is_added_by_search(plan: &Plan, added: &Point) -> bool {
+    let Some(search) = &plan.search else { return false };
+    let like = &plan.points[0];
+    let has_backend = added.backend == like.backend || (search.twin && added.backend == Backend::Native);
+    let is_known = |point: &Point| point.tiles == added.tiles && point.backend == added.backend;
+    // A count beyond the limit is none that has to be worked out.
+    has_backend && (1..=search.limit).contains(&added.tiles) && !plan.points.iter().any(is_known) && {
+        let like = Point { backend: added.backend, ..like.clone() };
+        json!(plan.point_at(&like, plan.points.len(), added.tiles)) == json!(added)
+    }
 }
 
 /// As many blocks again as were planned, after `before`, each in an order of its own.
@@ -515,23 +534,94 @@ mod tests {
         assert!(refused.message.contains("rules that judged it: version 1 in the record"), "{refused:?}");
     }
 
-    #[test]
-    fn a_record_from_elsewhere_names_no_program_of_its_own_and_none_that_never_ends() {
-        let plan = plan_of(TILE, &ladder());
-        let ran = closed(&plan);
-        let mut point = plan.points[0].clone();
-        point.qemu.binary = Some("/hostile".to_owned());
-        ran.record.events().unwrap().append(&Event::PointAdded { point: Box::new(point) }).unwrap();
+    /// A record with these points added, which is whole again.
+    fn with_points(plan: &Plan, added: &[Point]) -> (Ran, EarlierRecord) {
+        let ran = closed(plan);
+        for point in added {
+            let point = Box::new(point.clone());
+            ran.record.events().unwrap().append(&Event::PointAdded { point }).unwrap();
+        }
         ran.record.close().unwrap();
-        let mut earlier = EarlierRecord::at(ran.record.clone()).unwrap();
-        let refused = earlier.plan_from_here(&plan).unwrap_err();
-        assert!(refused.message.contains("starts the program \"/hostile\" (`qemu.binary`)"), "{refused:?}");
+        let earlier = EarlierRecord::at(ran.record.clone()).unwrap();
+        (ran, earlier)
+    }
+
+    #[test]
+    fn a_record_from_elsewhere_adds_no_point_that_a_search_would_not() {
+        let ladder = plan_of(TILE, &ladder());
+        let search = plan_of(TILE, &search(None));
+        let number = plan_as_run(&closed(&search).record).unwrap().points.len();
+        assert!(number > search.points.len(), "it added some itself");
+        let ours = search.point_at(&search.points[0], number, 3);
+        let with = |change: &dyn Fn(&mut Point)| {
+            let mut point = ours.clone();
+            change(&mut point);
+            point
+        };
+        let elsewhere = Point { backend: Backend::Emulated, ..ours.clone() };
+        let beyond = Point { tiles: search.search.unwrap().limit + 1, ..ours.clone() };
+        let hostile = [
+            with(&|point| point.qemu.binary = Some("/hostile".to_owned())),
+            with(&|point| point.guests[0].name = "../../outside".to_owned()),
+            with(&|point| point.guests[0].name = "/outside".to_owned()),
+            with(&|point| point.loads[0].name = "../outside".to_owned()),
+            with(&|point| point.guests[0].memory = Bytes::from_gib(1 << 20)),
+            with(&|point| point.measure.repeats = u32::MAX),
+            with(&|point| point.tiles = u32::MAX),
+            with(&|point| point.tiles = 0),
+            with(&|point| point.index = 0),
+            beyond,
+            search.points[0].clone(),
+            elsewhere,
+        ];
+        let refused = |plan: &Plan, points: &[Point]| {
+            let (_ran, earlier) = with_points(plan, points);
+            earlier.plan_from_here(plan).err().map(|refused| refused.message)
+        };
+        let is_named = |message: Option<String>, number: usize| {
+            let named = format!(": its point {number} is none that a search of this plan adds");
+            assert!(message.as_ref().is_some_and(|message| message.ends_with(&named)), "{message:?}");
+        };
+        hostile.iter().for_each(|point| is_named(refused(&search, std::slice::from_ref(point)), number));
+        is_named(refused(&search, &[ours.clone(), ours.clone()]), number + 1);
+        is_named(
+            refused(&ladder, &[ladder.point_at(&ladder.points[0], ladder.points.len(), 3)]),
+            ladder.points.len(),
+        );
+        let (_ran, earlier) = with_points(&search, std::slice::from_ref(&ours));
+        assert_eq!(earlier.plan_from_here(&search).unwrap().points[number..], [ours]);
+    }
+
+    #[test]
+    fn a_further_session_has_the_plan_of_now_whatever_else_the_record_says() {
+        let now = plan_of(TILE, &search(None));
+        let mut had = now.clone();
+        had.passes.clear();
+        had.confirm_blocks = u32::MAX;
+        let (_ran, earlier) = with_points(&had, &[]);
+        let mut on = earlier.plan_from_here(&now).unwrap();
+        on.points.truncate(now.points.len());
+        assert!(on == now);
+    }
+
+    #[test]
+    fn an_id_that_is_a_path_and_a_program_that_never_ends_are_refused() {
+        let plan = plan_of(TILE, &ladder());
+        let (ran, mut earlier) = with_points(&plan, &[]);
         let hash = (format!("{QEMU_HASH}/dev/zero"), "aa".to_owned());
         earlier.result.provenance.hashes = [hash].into();
         ran.record.write_json("result.json", &earlier.result).unwrap();
         ran.record.close().unwrap();
         let refused = earlier.check(&plan, &Provenance::default()).unwrap_err();
         assert!(refused.message.contains("/dev/zero` is another file"), "{refused:?}");
+        let long = "a".repeat(RUN_ID_LETTERS_MAX + 1);
+        for id in ["", ".", "..", "../../x", "/mnt", "a/b", ".host", "lock\n", &long] {
+            id.clone_into(&mut earlier.result.run);
+            ran.record.write_json("result.json", &earlier.result).unwrap();
+            ran.record.close().unwrap();
+            let refused = EarlierRecord::at(ran.record.clone()).unwrap_err();
+            assert!(refused.message.contains("its id is none that a run is given"), "{id}: {refused:?}");
+        }
     }
 
     #[test]
