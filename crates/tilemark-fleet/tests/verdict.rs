@@ -498,7 +498,7 @@ fn no_host_one_host_and_two_hosts_have_their_own_words() {
     let two = judged(&two);
     assert_eq!(two.verdict, FleetOutcome::Differs);
     assert!(
-        two.sentence.contains("Of two hosts it cannot be said which one is out of line"),
+        two.sentence.contains("With two hosts only, it is unknown which of them is out of line"),
         "{}",
         two.sentence
     );
@@ -961,7 +961,7 @@ fn of_two_hosts_that_differ_in_a_larger_group_neither_is_blamed() {
         let beside = "h1 and h2 differ at 4 tiles on kvm. h1 beside h2: web p50 \u{2212}";
         assert!(found.sentence.contains(beside), "{}", found.sentence);
         assert!(
-            found.sentence.contains("Of two hosts it cannot be said which one is out of line."),
+            found.sentence.contains("With two hosts only, it is unknown which of them is out of line."),
             "{}",
             found.sentence
         );
@@ -1151,7 +1151,7 @@ fn two_hosts_that_differ_are_confirmed_as_a_pair() {
             "{}",
             found.sentence
         );
-        assert!(found.sentence.contains("Of two hosts it cannot be said"), "{}", found.sentence);
+        assert!(found.sentence.contains("With two hosts only, it is unknown"), "{}", found.sentence);
         assert!(found.sentence.contains("Confirmed by a second measurement"), "{}", found.sentence);
         // The other way round, and not at all.
         for slow in [0.85, 1.0] {

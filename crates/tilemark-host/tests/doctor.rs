@@ -99,7 +99,7 @@ fn a_twins_memory_is_said_to_be_without_limit_only_where_that_controller_lacks()
         let server = Server::new().with("sys/fs/cgroup/cgroup.controllers", controllers);
         diagnose(&facts(&server))[0].cost.clone()
     };
-    assert!(cost("cpu io\n").contains("to its memory not at all"));
+    assert!(cost("cpu io\n").contains("its memory has no limit"));
     assert!(!cost("cpu memory\n").contains("memory"));
 }
 

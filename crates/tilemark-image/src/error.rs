@@ -92,14 +92,14 @@ pub enum ImageError {
     #[error("{path} holds the image {found}, and {expected} was asked for")]
     OtherImage { path: PathBuf, expected: Sha256Hash, found: Sha256Hash },
     /// An exported image that runs of a built-in image or scenario would use, and nobody said that it is the right one.
-    #[error("runs of {of} would use {path} from now on, and nothing says that it is the image you mean")]
+    #[error("runs of {of} would use {path} from now on, and nothing proves that it is the image you want")]
     ForBuiltIn { path: PathBuf, of: String },
     /// An exported image with the name of that of a built-in image or scenario, and nobody said that it is the right one.
-    #[error("{path} has the name of {of}, and nothing says that it is the image you mean")]
+    #[error("{path} has the name of {of}, and nothing proves that it is the image you want")]
     NamedAsBuiltIn { path: PathBuf, of: String },
     /// An exported image that would be used in place of another, and nobody said that it is the right one.
     #[error(
-        "{path} would be used in place of the image {} of `{of}`, and nothing says that it is the image you mean",
+        "{path} would be used in place of the image {} of `{of}`, and nothing proves that it is the image you want",
         present.short()
     )]
     WouldReplace { path: PathBuf, of: String, present: Sha256Hash },

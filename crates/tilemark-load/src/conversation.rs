@@ -16,7 +16,7 @@ pub trait Factory: Sync {
     }
 }
 
-/// One connection's requests and answers. There is at most one request under way. Most use one wire, which is a TCP connection; an
+/// One connection's requests and answers. There is at most one request in flight. Most use one wire, which is a TCP connection; an
 /// operation that takes several at the same time, as a page with its files does, has more.
 ///
 /// The engine calls `connected` for each wire after each connect. When each has said [`Progress::Ready`], there or in `received`, it calls

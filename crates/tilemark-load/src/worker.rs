@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     retries: Agenda,
     /// When each paused wire, by its token, is read again.
     pauses: Agenda,
-    /// Requests under way.
+    /// Requests in flight.
     asking: usize,
     /// Absolute times.
     origin: u64,

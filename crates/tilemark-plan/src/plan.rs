@@ -473,7 +473,7 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// How much is under way at the guest, which is one of the point's.
+    /// How much is in flight at the guest, which is one of the point's.
     pub fn in_flight(&self, guest: &GuestPlan) -> InFlight {
         self.work.facts().in_flight(self.at(guest))
     }

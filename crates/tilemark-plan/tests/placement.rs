@@ -267,7 +267,7 @@ fn a_map_that_cannot_be_kept_is_refused_with_what_to_do() {
         (
             "\"*-web\" = \"node:3\"\n\"tile-001-*\" = \"node:4\"",
             "puts guest `tile-001-web` on node:3 by \"*-web\" and on node:4 by \"tile-001-*\"",
-            "let one of the two patterns not fit",
+            "change one of the two patterns so that it does not match",
         ),
     ] {
         let said = refused(&scenario(TWO, &format!("[place.map]\n{map}")), &asked(2), &host);

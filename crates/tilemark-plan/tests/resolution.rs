@@ -932,7 +932,7 @@ fn what_a_workload_cannot_do_is_refused_before_a_guest_is_started() {
     let work = |role: &str, text: &str| problem(&written(role, text), &asked());
     let said = work("disk", "[load.disk]\nblock_size = \"1000B\"\ndepth = 2000");
     assert!(said.contains("has a `block_size` of 1kB"), "{said}");
-    assert!(said.contains("may have 2000 requests under way at its rate"), "{said}");
+    assert!(said.contains("may have 2000 requests in flight at its rate"), "{said}");
     let said = work("database", "arrival = \"bursts\"\n[load.store]\nclients = 0\ndata = \"1MB\"");
     for wanted in ["has 0 clients", "has 1MB of data", "has customers in bursts"] {
         assert!(said.contains(wanted), "{wanted}: {said}");

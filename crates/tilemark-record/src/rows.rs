@@ -58,7 +58,7 @@ pub struct TelemetryRow {
     pub pressure_memory_some: Option<f64>,
     /// Pressure: part of the second in which some task waited for a disk.
     pub pressure_io_some: Option<f64>,
-    /// Busiest disk: part of the second with requests under way.
+    /// Busiest disk: part of the second with requests in flight.
     pub disk_busy_fraction: Option<f64>,
     /// Bytes over the run network in this second.
     pub network_bytes: Option<f64>,

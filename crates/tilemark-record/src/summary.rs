@@ -443,7 +443,7 @@ pub struct HostFigures {
     pub throttled: Option<u64>,
     /// Largest step of the real-time clock against the monotonic clock in a second, in milliseconds.
     pub clock_step_ms_max: f64,
-    /// Busiest disk: part of the time with requests under way.
+    /// Busiest disk: part of the time with requests in flight.
     pub disk_busy_fraction: Option<f64>,
     /// Pressure: part of the time in which some task waited for a processor.
     pub pressure_cpu_some: Option<f64>,

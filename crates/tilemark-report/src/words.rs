@@ -105,7 +105,7 @@ pub(crate) const WORDS: [Word; 34] = [
     word(
         "ready",
         "ready",
-        "A guest is ready when it has its own identity, returned a number that the host chose, serves, and answered over the network. Counted from the start of the first guest. The time to make templates is not included.",
+        "A guest is ready when it has its own identity, its agent has answered the host, its service answers, and it can be reached over the network. Counted from the start of the first guest. The time to make templates is not included.",
     ),
     word(
         "repeat",
@@ -139,7 +139,7 @@ pub(crate) const WORDS: [Word; 34] = [
     word(
         "within",
         "within the gate",
-        "In how many of the kept repeats every load and guest was within every limit, each repeat taken by itself.",
+        "The number of kept repeats in which every load and guest was within every limit.",
     ),
     word("worst-guest", "worst guest", "The guest of the headline load with the highest p99."),
 ];

@@ -134,7 +134,7 @@ fn others_that_failed_before_a_surge_or_were_answered_nothing_have_their_own_wor
         surge.during = SurgeTime { throughput: Some(0.0), ..SurgeTime::default() };
         surge.slowdown_during = None;
     });
-    let wanted = "KVM guests: web-steady in other tiles was answered nothing meanwhile.";
+    let wanted = "KVM guests: web-steady in other tiles received no answer meanwhile.";
     assert!(unanswered.contains(wanted), "{unanswered}");
 }
 
@@ -646,7 +646,7 @@ fn steps_of_roles_are_one_line_each_on_the_terminal_and_say_whose_figures_they_a
     assert!(!text.contains(" 0 more steps"), "{text}");
     assert!(steps.contains("web alone") && steps.contains("more steps: on the page"), "{text}");
     for text in [&text, &html(&report)] {
-        assert!(text.contains("Figures of the role that is named first, or of the other one"), "{text}");
+        assert!(text.contains("Figures are of the first role of a pair, or of the second"), "{text}");
     }
     assert!(html(&report).contains("web + role24"));
 }
@@ -858,7 +858,7 @@ fn what_a_run_left_and_what_others_changed_is_on_page_and_terminal_with_what_to_
     let plain = terminal(&report, Style { colour: Colour::Plain, width: 400 });
     assert!(plain.contains(&format!("Left   {}. To fix: {}", left.what, left.remedy)), "{plain}");
     assert!(
-        plain.contains(&format!("Others somebody else changed the {changed}; it was not restored")),
+        plain.contains(&format!("Others another program changed the {changed}; it was not restored")),
         "{plain}"
     );
 }

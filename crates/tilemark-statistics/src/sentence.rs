@@ -186,8 +186,8 @@ pub fn density(plan: &Plan, points: &[PointResult], verdict: &Verdict) -> Option
     Some(format!("{guests} {found}. This is a density, not a capacity.{marked}{doubt}"))
 }
 
-/// `web fails beside db: 40 % of its requests failed, 0 % alone. Largest slowdown: a request of db takes 1.8 times [1.6, 2.1] as long
-/// beside files as alone. 2 of 8 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.`
+/// `web fails beside db: 40 % of its requests failed, 0 % alone. Largest slowdown: beside files, a request of db takes
+/// 1.8 times [1.6, 2.1] as long as alone. 2 of 8 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.`
 pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     let failing = failing_roles(found);
     let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count() as u64;
@@ -199,12 +199,12 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     let worst = found.worst.as_ref().and_then(|worst| Some((worst, worst.slowdown?)));
     let slowdowns = match worst {
         Some((worst, figure)) => format!(
-            "{}: a request of {} takes {} times{} as long beside {} as alone. {effects} of {} {} certain{chance}.",
+            "{}: beside {}, a request of {} takes {} times{} as long as alone. {effects} of {} {} certain{chance}.",
             if failing.is_some() { "Largest slowdown" } else { "Worst pair" },
+            other_role(worst),
             worst.role,
             short(figure.value),
             range(figure.low, figure.high, short),
-            other_role(worst),
             counted(known, "slowdown"),
             if effects == 1 { "is" } else { "are" },
         ),
@@ -245,7 +245,7 @@ pub(crate) fn fails(failure: &RoleFailure) -> String {
     let RoleFailure { measure, beside, alone, detail } = failure;
     let (beside, alone) = (short(100.0 * beside), short(100.0 * alone));
     match detail {
-        Some(detail) => format!("{detail}, and not alone"),
+        Some(detail) => format!("{detail}, but not when it ran alone"),
         None if *measure == GateMeasure::Achieved => {
             format!("{beside} % of its demand was not served, {alone} % alone")
         }
@@ -253,7 +253,7 @@ pub(crate) fn fails(failure: &RoleFailure) -> String {
     }
 }
 
-/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. 1 setting is undecided: it needs more repeats.`
+/// `Of 11 settings, 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. 1 setting is undecided: it needs more repeats.`
 pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     let count = |outcome: SettingOutcome| found.of(outcome).count();
     let named = |outcome: SettingOutcome, one: &str, many: &str| {
@@ -266,9 +266,9 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     let lost: Vec<String> = found.of(SettingOutcome::CannotTell).filter_map(lost_repeats).collect();
     let unknown = count(SettingOutcome::CannotTell) - lost.len();
     let mut sentences = vec![match pays {
-        Some(pays) => format!("Of {screened} {pays}."),
+        Some(pays) => format!("Of {screened}, {pays}."),
         None if unknown == found.settings.len() => undecided_settings(unknown),
-        None => format!("Of {screened} none is known to pay."),
+        None => format!("None of {screened} is known to pay."),
     }];
     sentences.extend(named(SettingOutcome::Harms, "harms", "harm").map(|text| format!("{text}.")));
     let none = count(SettingOutcome::NoEffect);

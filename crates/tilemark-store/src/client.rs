@@ -123,7 +123,7 @@ pub(crate) struct Client<'a> {
     session: Box<dyn Session>,
     shopper: Shopper,
     cart: Cart,
-    /// When the order under way was paid, or refused because stock was short.
+    /// When the order in flight was paid, or refused because stock was short.
     paid: Option<Instant>,
     /// How late it was begun.
     lateness: Option<Duration>,

@@ -129,8 +129,8 @@ pub(crate) struct Resolution {
     /// Set one value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Allow the scenario's file to name programs and files of this host, which are then used as root, to change settings of the host,
-    /// and to run QEMU without its sandbox (`qemu.walls = "off"`); `plan` lists all of them
+    /// Allow the scenario's file to use programs and files of this host as root, to change settings of the host, and to run QEMU
+    /// without its sandbox (`qemu.walls = "off"`); `plan` lists all of them
     #[arg(long)]
     pub(crate) trust: bool,
     /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
@@ -251,7 +251,7 @@ pub(crate) struct Measuring {
     #[arg(long)]
     pub(crate) not_alone: bool,
     /// Start this shell command as root when the measured seconds of a repeat begin, such as a profiler. When they are over it gets
-    /// SIGINT, and is ended where it does not end. Guests' names and pids are in its environment
+    /// SIGINT, and is killed if it does not end. Guests' names and pids are in its environment
     #[arg(long, value_name = "COMMAND", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) hook_before: Option<String>,
     /// Run this shell command as root when the measured seconds of a repeat are over, while its guests are still there
@@ -704,7 +704,7 @@ pub(crate) struct BrokerArguments {
     /// Address to listen on; port 0 chooses a free port. Default: 127.0.0.1:5672, with TLS 127.0.0.1:5671
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// Secure every connection by TLS 1.3 with the PEM certificate in this file, with those of the authorities above it after it
+    /// Secure every connection by TLS 1.3 with the PEM certificates in this file: the server's own first, then those of the authorities above it
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the PEM key of that certificate
@@ -993,8 +993,8 @@ pub(crate) enum HostCommand {
     Restore(JsonOnly),
     /// Show which profile is applied, with the values now and before
     Status(JsonOnly),
-    /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
-    /// confirmed alone
+    /// Find out which settings of a profile pay on this host: all are tested together by a design, and each one that looks real is then
+    /// tested alone
     Try(Box<TryArguments>),
     /// Print a profile in the format of another program. Settings that the format cannot hold are in its comments
     Export {
@@ -1040,13 +1040,13 @@ pub(crate) struct TryArguments {
     /// Also try this dangerous setting; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) allow: Vec<String>,
-    /// Pairs in which each setting that looks real is confirmed; 0 confirms nothing
+    /// Number of pairs of repeats that confirm each setting that looks real; 0 confirms nothing
     #[arg(long, default_value_t = 12, value_name = "NUMBER")]
     pub(crate) pairs: u32,
     /// Tile count to use instead of the first of the scenario's ladder
     #[arg(long, value_parser = values::tiles, value_name = "NUMBER")]
     pub(crate) tiles: Option<u32>,
-    /// Write the settings that paid as a profile into this file, and leave it applied where the verdict is trusted
+    /// Write the settings that paid into this file as a profile. If the verdict is trusted, the profile stays applied
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]

@@ -60,7 +60,7 @@ pub enum VerdictError {
         why: &'static str,
     },
     /// Two fleet runs of which the second is not a later one.
-    #[error("what changed since the fleet run {before} cannot be said by {after}: {why}")]
+    #[error("the fleet run {after} cannot show what changed since {before}: {why}")]
     NotSince {
         /// The one that is to be the earlier.
         before: String,

@@ -151,7 +151,7 @@ fn two_hosts([one, other]: [&FleetHost; 2], group: &FleetGroup) -> String {
     let odd: Vec<String> = odd(one).map(change_words).collect();
     let why = |host: &FleetHost| host.why.as_ref().map(|why| format!(" {}: {why}.", host.name));
     format!(
-        "{0} and {1} differ {2}. {0} beside {1}: {3}.{4} Of two hosts it cannot be said which one is out of line.",
+        "{0} and {1} differ {2}. {0} beside {1}: {3}.{4} With two hosts only, it is unknown which of them is out of line.",
         one.name,
         other.name,
         group.step.as_deref().unwrap_or_default(),

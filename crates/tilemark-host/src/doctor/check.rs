@@ -262,7 +262,7 @@ fn control_groups(facts: &HostFacts) -> Vec<Finding> {
                 CONTROLLERS.into_iter().filter(|wanted| !groups.controllers.iter().any(|c| c == wanted)).collect();
             if !lacking.is_empty() {
                 let cost = if lacking.contains(&"memory") {
-                    "a native twin is held to its processors by affinity, to its memory not at all"
+                    "a native twin is held to its processors by affinity; its memory has no limit"
                 } else {
                     "a native twin is held to its processors by affinity"
                 };
@@ -365,7 +365,7 @@ fn processors(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("the kernel counts time by {clock}"),
-                cost: "each look at the clock takes about a microsecond instead of 20 ns: latencies grow by it",
+                cost: "each reading of the clock takes about a microsecond instead of 20 ns: latencies grow by it",
                 remedy: "see in the kernel's log why the TSC was given up",
             },
         ));
@@ -441,7 +441,7 @@ fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
             Severity::Distorts,
             Words {
                 what: "this host is itself emulated, by QEMU's translator".into(),
-                cost: "what happens is real, how long it takes is not: no figure enters an answer",
+                cost: "it shows that things work; the times mean nothing, and no figure enters an answer",
                 remedy: "measure on real hardware; this host can only show that things work",
             },
         ),
@@ -450,7 +450,7 @@ fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("this host is itself a guest{under}"),
-                cost: "its neighbours and its hypervisor are in every figure, and change from hour to hour",
+                cost: "its neighbours and its hypervisor affect every figure, and change from hour to hour",
                 remedy: "measure on bare metal, or repeat more and compare sides in turn only",
             },
         ),

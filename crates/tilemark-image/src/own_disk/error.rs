@@ -24,7 +24,7 @@ pub enum OwnDiskError {
         what: &'static str,
     },
     /// Somebody could exchange it between this look at it and QEMU's.
-    #[error("{} {why}, and whoever may write a disk can have QEMU open any file of the host as root", path.display())]
+    #[error("{} {why}, and anyone who can write to a disk can make QEMU open any file of the host as root", path.display())]
     Writable {
         /// The file, or its folder.
         path: PathBuf,

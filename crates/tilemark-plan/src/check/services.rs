@@ -74,7 +74,7 @@ fn check_memory(guest: &Guest, say: &mut Say<'_>) {
     for role in guest.service_memory.keys().filter(|role| !roles.contains(role)) {
         let role = role.name();
         say(
-            format!("guest `{name}` states memory of `{role}`, which is none of its services"),
+            format!("guest `{name}` sets the memory of `{role}`, but does not run that service"),
             "leave it out",
         );
     }
@@ -281,7 +281,11 @@ mod tests {
             ("services = [\"web\", \"web\"]", "", "has service `web` twice"),
             ("services = [\"web\", \"idle\"]", "", "has `idle` beside other services"),
             ("services = [\"compute\", \"database\"]", "", "keep their files on its first data disk"),
-            ("role = \"web\"\nservice_memory = { database = \"64MiB\" }", "", "none of its services"),
+            (
+                "role = \"web\"\nservice_memory = { database = \"64MiB\" }",
+                "",
+                "but does not run that service",
+            ),
             (
                 "role = \"web\"\nservice_memory = { web = \"1GiB\" }",
                 "",

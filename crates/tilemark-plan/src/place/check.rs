@@ -170,7 +170,7 @@ fn contradiction(scenario: &Scenario, largest: u32) -> Option<Problem> {
         let (second, other) = targets.find(|(_, other)| *other != target)?;
         let message =
             format!("`place.map` puts guest `{name}` on {target} by {first:?} and on {other} by {second:?}");
-        Some(Problem::new(message, "let one of the two patterns not fit that guest"))
+        Some(Problem::new(message, "change one of the two patterns so that it does not match that guest"))
     })
 }
 

@@ -111,7 +111,7 @@ pub(super) fn no_processor_left(
             ranges(&taken.iter().flat_map(|(_, ids)| ids.iter().copied()).collect::<Vec<_>>()),
             ranges(lost)
         );
-        let remedy = "leave the setting out, or give others with `place.guests`, `place.map` or `host.load_processors`";
+        let remedy = "leave the setting out, or choose other processors with `place.guests`, `place.map` or `host.load_processors`";
         Some(Problem::new(message, remedy))
     })
 }

@@ -43,7 +43,7 @@ pub struct Guest {
     /// the guest's console. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run: Vec<String>,
-    /// When `run` is ready; without `run`, in a guest with `from`: when a service of the disk's own is. Default: none. `run` needs it.
+    /// When `run` is ready. Without `run`, in a guest with `from`: when the disk's own service is ready. Default: none. `run` needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
     /// Virtual processors: at most as many as the host has threads.

@@ -265,7 +265,7 @@ impl Facts for CommandParameters {
     }
 
     fn in_flight(&self, _at: At) -> InFlight {
-        InFlight::steady(1, "command")
+        InFlight { state: "running", ..InFlight::steady(1, "command") }
     }
 
     fn connections(&self, _at: At) -> u32 {
@@ -287,7 +287,7 @@ impl Facts for CommandParameters {
         }
         if load.rate.is_some() {
             say(
-                format!("load `{name}` has a rate, and its command decides by itself what it does when"),
+                format!("load `{name}` has a `rate`, but its command sets its own pace"),
                 "leave out `rate`, and give the program its rate in `run`",
             );
         }
@@ -378,7 +378,11 @@ mod tests {
             ("", "run = [\"a\"]\nrate = '(1)'\nfiles = { \"../a\" = \"b\" }", "brings the file"),
             ("", "run = [\"a\", \"{port}\"]\nrate = '(1)'", "serves none"),
             ("", "run = [\"a\"]\nrate = '(1)'\nlatency_unit = \"h\"", "latency_unit"),
-            ("rate = \"1/s\"", "run = [\"a\"]\nrate = '(1)'", "has a rate"),
+            (
+                "rate = \"1/s\"",
+                "run = [\"a\"]\nrate = '(1)'",
+                "has a `rate`, but its command sets its own pace",
+            ),
             ("from = \"g\"", "run = [\"a\"]\nrate = '(1)'", "has `from`"),
         ] {
             let reported = reported(load, command);

@@ -10,7 +10,7 @@ use tilemark_units::{Bytes, Fraction};
 
 /// `/dev/vda` is the image; its data disks are called vdb to vdz.
 const DISKS_MAX: usize = 25;
-/// Requests under way in a guest at a rate: each has a thread.
+/// Requests in flight in a guest at a rate: each has a thread.
 const UNDER_WAY_MAX: u64 = 1024;
 
 /// For role `disk`: random, direct requests, made and measured inside the guest. At a `rate`, an open loop of our own makes
@@ -20,7 +20,7 @@ const UNDER_WAY_MAX: u64 = 1024;
 pub struct DiskParameters {
     /// Size of one request.
     pub block_size: Bytes,
-    /// Requests under way on each disk.
+    /// Requests in flight on each disk.
     pub depth: u32,
     /// Part of the requests that read; the others write. Whole per cents where fio makes them.
     pub reads: Fraction,
@@ -117,7 +117,7 @@ impl Facts for DiskParameters {
         self.check_share(load, say);
         let under_way = u64::from(self.depth) * disks as u64;
         if load.loop_kind == LoopKind::Open && !self.saturate && under_way > UNDER_WAY_MAX {
-            let message = format!("load `{name}` may have {under_way} requests under way at its rate");
+            let message = format!("load `{name}` may have {under_way} requests in flight at its rate");
             say(
                 message,
                 "lower `depth` until all disks together have at most 1024, or write `saturate = true`",

@@ -41,7 +41,7 @@ pub trait Facts {
         "requests"
     }
 
-    /// How much is under way at the guest.
+    /// How much is in flight at the guest.
     fn in_flight(&self, at: At) -> InFlight;
 
     /// Connections to the guest.
@@ -198,14 +198,14 @@ pub struct At {
     pub disks: usize,
 }
 
-/// How much is under way at a guest.
+/// How much is in flight at a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlight {
     /// So many at most; in a closed loop always, if `is_steady`.
     pub count: u64,
     /// Of these, in the singular: `request`.
     pub noun: &'static str,
-    /// What they are: `under way`.
+    /// What they are: `in flight`.
     pub state: &'static str,
     /// In a closed loop the next begins as soon as one ended.
     pub is_steady: bool,
@@ -214,15 +214,15 @@ pub struct InFlight {
 impl InFlight {
     /// So many things of a kind, with the next one as soon as one ended.
     pub const fn steady(count: u64, noun: &'static str) -> Self {
-        Self { count, noun, state: "under way", is_steady: true }
+        Self { count, noun, state: "in flight", is_steady: true }
     }
 
-    /// In a closed loop: `32 orders always under way`, `at most 32 orders under way` where clients pause between them.
+    /// In a closed loop: `32 orders always in flight`, `at most 32 orders in flight` where clients pause between them.
     pub fn in_closed_loop(&self) -> String {
         if self.is_steady { format!("{} always {}", self.counted(), self.state) } else { self.in_open_loop() }
     }
 
-    /// In an open loop: `at most 4 requests under way`.
+    /// In an open loop: `at most 4 requests in flight`.
     pub fn in_open_loop(&self) -> String {
         format!("at most {} {}", self.counted(), self.state)
     }

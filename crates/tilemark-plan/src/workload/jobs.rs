@@ -349,7 +349,7 @@ impl Facts for JobsParameters {
     }
 
     fn in_flight(&self, _at: At) -> InFlight {
-        InFlight::steady(self.users.into(), "job")
+        InFlight { state: "running", ..InFlight::steady(self.users.into(), "job") }
     }
 
     fn connections(&self, _at: At) -> u32 {

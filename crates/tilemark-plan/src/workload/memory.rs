@@ -44,7 +44,7 @@ impl Facts for MemoryParameters {
     }
 
     fn in_flight(&self, _at: At) -> InFlight {
-        InFlight::steady(self.threads.into(), "block")
+        InFlight { state: "being copied", ..InFlight::steady(self.threads.into(), "block") }
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -208,7 +208,7 @@ fn check(
     }
     if messaging.prefetch > 0 && messaging.acknowledge > messaging.prefetch {
         let remedy = "acknowledge at least once in each prefetch, or the broker waits for ever";
-        say(format!("load `{name}` acknowledges more rarely than `prefetch` lets messages through"), remedy);
+        say(format!("load `{name}` has an `acknowledge` above its `prefetch`"), remedy);
     }
     match messaging.measure {
         MessagingMeasure::Latency => {
@@ -230,7 +230,7 @@ fn check_schedule(load: &LoadKeys<'_>, say: &mut Say<'_>) {
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Closed || rate < 1.0 || rate.fract() != 0.0 {
         let remedy = "write `rate = \"1000/s\"`: a whole number of messages a second";
-        say(format!("load `{name}` measures latency and has no such rate"), remedy);
+        say(format!("load `{name}` measures latency and needs a rate of whole messages a second"), remedy);
     }
     if load.arrival != Arrival::Even {
         say(
@@ -309,11 +309,11 @@ mod tests {
             ("", "queues = 0", "", "has no queues"),
             ("", "queues = 100\nsubscribers = 100", "", "10000 publishers or subscribers"),
             ("", "confirms = 1\ntransactions = 1", "", "confirms and transactions"),
-            ("", "prefetch = 10\nacknowledge = 11", "", "acknowledges more rarely"),
+            ("", "prefetch = 10\nacknowledge = 11", "", "has an `acknowledge` above its `prefetch`"),
             ("", "prefetch = 65536", "", "prefetch = 65536"),
             ("", "count = 5", "", "has a warm-up"),
-            ("", latency, "", "has no such rate"),
-            ("rate = \"0.5/s\"\narrival = \"even\"", latency, "", "has no such rate"),
+            ("", latency, "", "needs a rate of whole messages a second"),
+            ("rate = \"0.5/s\"\narrival = \"even\"", latency, "", "needs a rate of whole messages a second"),
             ("rate = \"1000/s\"", latency, "", "arrival"),
             (schedule, "measure = \"latency\"\npublishers = 2", "", "knows no `publishers`"),
             (schedule, "measure = \"latency\"\nsubscribers = 2", "", "knows no `subscribers`"),

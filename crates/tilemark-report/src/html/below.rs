@@ -91,7 +91,7 @@ fn timeline(page: &mut Markup, charts: &Charts) {
 fn fairness(page: &mut Markup, view: &View) {
     page.raw("<section class=\"part\"><h2>");
     term(page, "fairness", "Fairness");
-    page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"What each guest got over the mean, at each step\"></div>");
+    page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"Throughput of each guest relative to the mean, at each step\"></div>");
     table(page, "fairness", &view::fairness(view)).raw("</div>");
     let shown = view::shares_shown(view);
     if view.report.result.points.iter().flat_map(|point| &point.loads).any(|load| load.guests.len() > shown) {

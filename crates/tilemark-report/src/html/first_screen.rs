@@ -80,7 +80,7 @@ fn not_as_before(page: &mut Markup, left: &[LeftOver], changed_by_others: &[Stri
         page.raw("<li>Left on the machine: ").text(what).raw(". To fix: ").text(remedy).raw("</li>");
     }
     for setting in changed_by_others {
-        page.raw("<li>Somebody else changed the ").text(setting).raw("; it was not restored</li>");
+        page.raw("<li>Another program changed the ").text(setting).raw("; it was not restored</li>");
     }
     page.raw("</ul>\n");
 }

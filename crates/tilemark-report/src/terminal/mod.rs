@@ -148,8 +148,9 @@ fn head(view: &View, paint: &Paint, width: usize, room: Room) -> String {
         labelled(&mut out, paint, width, "Left", &one, room.lines);
     }
     let changed = changed_by_others.iter();
-    let changed =
-        changed.map(|setting| format!("somebody else changed the {setting}; it was not restored")).collect();
+    let changed = changed
+        .map(|setting| format!("another program changed the {setting}; it was not restored"))
+        .collect();
     for one in listed(changed, room) {
         labelled(&mut out, paint, width, "Others", &one, room.lines);
     }

@@ -67,7 +67,7 @@ pub(crate) fn steps(view: &View) -> Table {
 /// Where roles are measured alone and in pairs, each group is one point: its roles are the head of its row, in place of a line of their own.
 fn by_roles(view: &View, table: &mut Table) {
     table.below.push(
-        "Figures of the role that is named first, or of the other one where that has no load".to_owned(),
+        "Figures are of the first role of a pair, or of the second where the first has no load".to_owned(),
     );
     let backend = view.groups.first().map(|group| group.backend);
     let is_one_point = |group: &Group| {

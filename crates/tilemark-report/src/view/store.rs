@@ -113,7 +113,7 @@ fn difference(view: &View) -> String {
         .map(|guest| format!("{} vCPU, {}", guest.vcpus, guest.memory))
         .collect();
     format!(
-        "The paper's figures are of another machine: {}; here {}, {} threads, {}, guests of {}. Only how they grow may be compared.",
+        "The paper's figures are of another machine: {}; here {}, {} threads, {}, guests of {}. Compare how they grow, not the values.",
         published::oltp_machine(),
         if provenance.processor.is_empty() { "processor not named" } else { &provenance.processor },
         provenance.threads,

@@ -100,7 +100,7 @@ fn felt(point: &PointResult, gate: f64) -> String {
 fn how_it_failed(load: &LoadResult, surge: &SurgeResult) -> String {
     let name = &load.name;
     let Some(during) = surge.during.errors else {
-        return format!("{name} in other tiles was answered nothing meanwhile");
+        return format!("{name} in other tiles received no answer meanwhile");
     };
     let [before, during] = [surge.before.errors.unwrap_or(0.0), during].map(super::percent_or_none);
     format!("{during} of the requests of {name} in other tiles failed meanwhile, {before} before")

@@ -186,7 +186,7 @@ fn changed_by_others(what: &str, changed: &[String]) -> Option<Failure> {
         code: FailureCode::NotRestored,
         message,
         causes: changed.iter().skip(1).cloned().collect(),
-        remedy: "nothing, if that value is meant; else write the old one by hand, and end the program that changes it"
+        remedy: "nothing, if you want that value; else write the old one by hand, and end the program that changes it"
             .to_owned(),
     })
 }

@@ -239,7 +239,7 @@ fn nothing_left(mut left: Vec<String>) -> Result<(), Failure> {
         code: FailureCode::NotRestored,
         message,
         causes: if left.len() > 1 { left } else { Vec::new() },
-        remedy: "see to each by hand: write the value found back into a setting's file, remove a folder or group by its path; then \
+        remedy: "fix each by hand: write the value found back into a setting's file, remove a folder or group by its path; then \
                  `tilemark recover` again"
             .to_owned(),
     })

@@ -56,7 +56,7 @@ pub(crate) fn look(own: &OwnBridge) -> Option<Filtered> {
     let off = if *on == switches[0] {
         format!("`ip link set {bridge} type bridge nf_call_iptables 0`")
     } else {
-        "`sysctl net.bridge.bridge-nf-call-iptables=0`, after which Docker does not keep containers of one network apart".to_owned()
+        "`sysctl net.bridge.bridge-nf-call-iptables=0`; Docker then no longer separates containers of one network".to_owned()
     };
     Some(Filtered {
         what: format!(

@@ -64,7 +64,7 @@ fn too_few_requests(plan: &Plan) -> Option<String> {
         match point.side {
             Some(_) => too_few_of_each(point, each).map(|longer| {
                 format!(
-                    "the sides may have no outcome at {at}: each repeat needs a p99 of its own, which takes {P99_REQUESTS_PLANNED} {unit} \
+                    "the comparison may have no outcome at {at}: each repeat needs a p99 of its own, which takes {P99_REQUESTS_PLANNED} {unit} \
                      ({P99_REQUESTS_MIN}, and a tenth more because their number scatters), and load `{load}` sends {} in a repeat of {}; \
                      to fix: measure longer (`--set measure.length={longer}s`), or give the load a higher `rate`",
                     each as u64, point.measure.length,
@@ -139,7 +139,7 @@ pub(crate) fn sides_differ(plan: &Plan, given: bool) -> Result<(), Failure> {
     Err(Failure::new(
         FailureCode::BadInput,
         "both sides have the same settings: nothing would differ between them",
-        "give one side another value. How far two runs of one thing lie apart: `tilemark run` twice, then `tilemark compare`",
+        "give one side another value. To see how much two equal runs differ, run `tilemark run` twice, then `tilemark compare`",
     ))
 }
 
@@ -227,7 +227,7 @@ fn twins_memory(plan: &Plan) -> Option<String> {
         .max_by_key(|(_, sum)| *sum)?;
     (sum > plan.host.memory_available).then(|| {
         format!(
-            "the native twins of {} may use {} together and this host has {} available: most use less, and where they do not, memory runs out",
+            "the native twins of {} may use {} together and this host has {} available: most use less; if they use all of it, memory runs out",
             counted(point.tiles, "tile"),
             sum.rounded(),
             plan.host.memory_available.rounded()

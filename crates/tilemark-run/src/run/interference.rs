@@ -22,8 +22,7 @@ impl<W: World> Pipeline<'_, W> {
         };
         let pairs = self.within_time(slow);
         if pairs.is_empty() {
-            return self
-                .note("no pair of roles looks slow without being certain: none is confirmed".to_owned());
+            return self.note("no slow pair of roles is left to confirm".to_owned());
         }
         let names: Vec<&str> = pairs.iter().map(|pair| pair.name.as_str()).collect();
         let blocks = counted(self.plan.confirm_blocks, "more block");

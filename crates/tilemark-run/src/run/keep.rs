@@ -89,7 +89,7 @@ fn worse_together(found: &Screening) -> Option<String> {
     let worse: Vec<&MeasureEffect> = found.together.iter().filter(is_worse).collect();
     let keys = found.together_of.join(", ");
     (!worse.is_empty())
-        .then(|| format!("what looked better ({keys}) is worse all together: {}", effects(worse)))
+        .then(|| format!("what looked better ({keys}) makes the load worse together: {}", effects(worse)))
 }
 
 /// Applies what was written, unless there is a reason to leave that to the user.
@@ -314,7 +314,8 @@ mod tests {
             margin: 0.05,
             more_is_better,
         };
-        let worse = "not applied, since what looked better (vm.swappiness, ksm) is worse all together: ";
+        let worse =
+            "not applied, since what looked better (vm.swappiness, ksm) makes the load worse together: ";
         for (together, wanted) in [
             (vec![effect(-0.07, -0.03, 0.001, true)], format!("{worse}throughput -5.0 % [-7.0, -3.0]. `")),
             (
@@ -337,7 +338,7 @@ mod tests {
             let kept = keep(&result, &path, &|_, _| Ok(nothing_changed())).unwrap();
             assert!(kept.said.contains(&wanted), "{kept:?}");
             let written = crate::host::profile::read(path.to_str().unwrap()).unwrap();
-            assert_eq!(written.about.contains("is worse all together"), wanted.starts_with(worse));
+            assert_eq!(written.about.contains("makes the load worse together"), wanted.starts_with(worse));
         }
     }
 

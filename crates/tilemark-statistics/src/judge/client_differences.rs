@@ -239,7 +239,7 @@ fn two(found: &ClientComparison) -> String {
     let [first, second] = &*found.named else { return String::new() };
     let odd = odd(found, first);
     format!(
-        "client {first} {} client {second}: {}; of two clients it cannot be said which one is out of line",
+        "client {first} {} client {second}: {}; with two clients only, it is unknown which of them is out of line",
         word(&odd),
         changes(&odd)
     )

@@ -61,7 +61,7 @@ fn why_not(repeats: &[&RepeatSummary], counts: &Function) -> Option<String> {
         *asked.entry(&guest.name).or_default() += guest.offered.max(guest.completed);
     }
     if let Some((unasked, _)) = asked.into_iter().find(|(_, asked)| *asked == 0) {
-        return Some(format!("{unasked} was asked nothing in its measurement"));
+        return Some(format!("{unasked} received no request while it was measured"));
     }
     let is_enough = counts.right > 0 && counts.right as f64 >= RIGHT_MIN * counts.asked as f64;
     let error = || repeats.iter().flat_map(|repeat| &repeat.loads).find_map(|load| load.errors.first());

@@ -207,7 +207,7 @@ pub(crate) fn slowdown(
     ratio(&blocks, seed)
 }
 
-/// The time that a guest takes for a request. In an open loop it is the mean latency. A closed loop has always as many requests under way,
+/// The time that a guest takes for a request. In an open loop it is the mean latency. A closed loop has always as many requests in flight,
 /// so that it is the inverse of the throughput of a guest, up to a factor (Little 1961); that is known where a tool reports no
 /// latencies, too.
 fn time_of_request(repeat: &RepeatSummary, load: &str, loop_kind: LoopKind) -> Option<f64> {

@@ -79,7 +79,7 @@ fn disk(repeats: &[&RepeatSummary]) -> Vec<String> {
     evidence(
         mean_of(repeats, |host| host.disk_busy_fraction),
         BUSY_MIN,
-        "the busiest disk had requests under way",
+        "the busiest disk had requests in flight",
     )
     .into_iter()
     .collect()

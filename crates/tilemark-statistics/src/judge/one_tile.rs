@@ -75,7 +75,7 @@ fn comparable(measured: &MeasuredPoint, one: &MeasuredPoint, name: &str) -> Resu
 fn same_demand(point: &Point, name: &str) -> Result<(), Missing> {
     let mut loads = point.loads.iter().filter(|load| load.name == name);
     if loads.any(|load| matches!(load.demand, Demand::Open { surge: Some(_), .. })) {
-        return Err(Missing::because("one tile asked more for a while, and one tile alone did not"));
+        return Err(Missing::because("the point has a surge, and one tile by itself had none"));
     }
     Ok(())
 }

@@ -136,7 +136,7 @@ fn blocked_by_runs(a: &[RunRepeats], b: &[RunRepeats]) -> Option<String> {
     let fewest = a.len().min(b.len());
     (fewest < RUNS_MIN).then(|| {
         format!(
-            "{} a side: two runs of the same thing differ too, and at least {RUNS_MIN} runs a side are needed to know by how much",
+            "{} a side: at least {RUNS_MIN} are needed, because two runs of the same thing differ too",
             counted(u32::try_from(fewest).unwrap_or(u32::MAX), "run")
         )
     })

@@ -181,9 +181,7 @@ pub(crate) fn of_screening(measured: &[MeasuredPoint], screening: &Screening) ->
     if measured.iter().any(|point| !point.counts) {
         doubts.unknown.push("an emulator proves function, not speed".to_owned());
     } else if screening.settings.iter().all(|setting| setting.outcome == SettingOutcome::CannotTell) {
-        doubts
-            .unknown
-            .push("the repeats say nothing certain of any setting: measure more of them".to_owned());
+        doubts.unknown.push("no setting has a certain effect: measure more repeats".to_owned());
     }
     doubts.verdict()
 }

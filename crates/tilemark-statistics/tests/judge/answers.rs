@@ -278,7 +278,7 @@ fn emulated_guests_work_only_where_their_correct_answers_prove_it() {
         (guest.offered, guest.completed) = (0, 0);
     };
     let unasked = emulated().first(9, 1, unasked).judged().function.unwrap();
-    assert!(unasked.why_not.unwrap().ends_with(" was asked nothing in its measurement"));
+    assert!(unasked.why_not.unwrap().ends_with(" received no request while it was measured"));
     let ended = |repeat: &mut RepeatSummary| {
         repeat.incidents.push(Incident {
             kind: IncidentKind::GuestEnded,
@@ -695,23 +695,23 @@ fn a_closed_loop_has_no_demand_to_fall_short_of() {
     let judged = of_scenario(CLOSED, &[1]).at(1, |repeat| repeat.loads[0].offered *= 2).judged();
     assert_eq!(judged.points[0].holds, Some(true));
     assert_eq!(judged.points[0].achieved_fraction, None);
-    assert!(judged.sentence.contains("with 32 requests always under way at each"), "{}", judged.sentence);
+    assert!(judged.sentence.contains("with 32 requests always in flight at each"), "{}", judged.sentence);
 }
 
 #[test]
 fn a_closed_loop_says_what_is_under_way_in_the_unit_of_its_workload() {
     let disks = "[[guest.disk]]\nsize = \"1GiB\"\n".repeat(2);
     for (role, disks, work, wanted) in [
-        ("web", "", "connections = 6\n[load.web]", "with 6 requests always under way at each"),
-        ("disk", &disks[..], "[load.disk]\ndepth = 16", "with 32 requests always under way at each"),
-        ("database", "", "[load.store]\nclients = 16", "with 16 orders always under way at each"),
+        ("web", "", "connections = 6\n[load.web]", "with 6 requests always in flight at each"),
+        ("disk", &disks[..], "[load.disk]\ndepth = 16", "with 32 requests always in flight at each"),
+        ("database", "", "[load.store]\nclients = 16", "with 16 orders always in flight at each"),
         (
             "database",
             "",
             "[load.store]\nclients = 16\nthink_time = \"1s\"",
-            "with at most 16 orders under way at each",
+            "with at most 16 orders in flight at each",
         ),
-        ("database", "", "[load.sysbench]\nthreads = 8", "with 8 transactions always under way at each"),
+        ("database", "", "[load.sysbench]\nthreads = 8", "with 8 transactions always in flight at each"),
     ] {
         let text = format!(
             "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"l\"\n\

@@ -404,7 +404,11 @@ fn a_role_whose_requests_fail_beside_another_is_named_first_and_its_times_are_no
 fn a_role_that_fails_and_one_that_is_slow_are_both_named() {
     let judged = refused(planted(1.5, 0.01, 1), |beside| beside == Some("files")).judged();
     assert!(judged.sentence.starts_with("web fails beside files: 40 % "), "{}", judged.sentence);
-    assert!(judged.sentence.contains(" 0 % alone. Largest slowdown: a request of "), "{}", judged.sentence);
+    assert!(
+        judged.sentence.contains(" 0 % alone. Largest slowdown: beside hog, a request of "),
+        "{}",
+        judged.sentence
+    );
     let certain =
         "3 of 11 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.";
     assert!(judged.sentence.ends_with(certain), "{}", judged.sentence);
@@ -475,7 +479,7 @@ fn web_ends_beside(mut run: Run, role: &str, block: u32) -> Run {
 #[test]
 fn a_guest_that_ends_beside_another_role_is_named() {
     let sentence = web_ends_beside(planted(1.0, 0.01, 1), "hog", 2).judged().sentence;
-    let wanted = "web fails beside hog: it ended (1 of 3 repeats), and not alone. ";
+    let wanted = "web fails beside hog: it ended (1 of 3 repeats), but not when it ran alone. ";
     assert!(sentence.starts_with(wanted), "{sentence}");
 }
 
@@ -513,13 +517,12 @@ fn a_guest_without_a_load_that_ends_and_a_host_that_swaps_fail_both_roles_of_a_p
         repeat.incidents.push(Incident { kind, what, guest: Some("tile-001-idle".to_owned()) });
     };
     let judged = in_pair(planted(1.0, 0.01, 1), "web + idle", &[1, 2, 3], idle_ends).judged();
-    let wanted =
-        "web fails beside idle: idle in tile 1: it ended (3 of 3 repeats), and not alone. No other pair ";
+    let wanted = "web fails beside idle: idle in tile 1: it ended (3 of 3 repeats), but not when it ran alone. No other pair ";
     assert!(judged.sentence.starts_with(wanted), "{}", judged.sentence);
 
     let swaps = |repeat: &mut RepeatSummary| repeat.host.swapped_pages = Some(500_000);
     let judged = in_pair(planted(1.0, 0.01, 1), "web + files", &[2], swaps).judged();
-    let wanted = "web fails beside files: the host swapped 500000 pages (1 of 3 repeats), and not alone. No other pair ";
+    let wanted = "web fails beside files: the host swapped 500000 pages (1 of 3 repeats), but not when it ran alone. No other pair ";
     let either = [wanted.to_owned(), wanted.replacen("web fails beside files", "files fails beside web", 1)];
     assert!(either.iter().any(|wanted| judged.sentence.starts_with(wanted)), "{}", judged.sentence);
     let failing = judged.interference.unwrap().slowdowns.into_iter().filter(|one| one.fails.is_some());
@@ -550,7 +553,7 @@ fn a_closed_loop_without_an_answer_or_an_error_is_named() {
     for (blocks, had) in [(&[1, 2, 3][..], "3 of 3"), (&[2][..], "1 of 3")] {
         let judged = in_pair(planted(1.0, 0.01, 1), "files + hog", blocks, starved).judged();
         let wanted = format!(
-            "files fails beside hog: no request was answered in time ({had} repeats), and not alone. "
+            "files fails beside hog: no request was answered in time ({had} repeats), but not when it ran alone. "
         );
         assert!(judged.sentence.starts_with(&wanted), "{}", judged.sentence);
         assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict);
@@ -561,7 +564,8 @@ fn a_closed_loop_without_an_answer_or_an_error_is_named() {
 fn a_guest_that_ended_is_named_before_requests_that_failed() {
     let run = refused(planted(1.0, 0.01, 1), |beside| beside == Some("files"));
     let sentence = web_ends_beside(run, "hog", 2).judged().sentence;
-    let wanted = "web fails beside hog: it ended (1 of 3 repeats), and not alone. 1 more pair fails. ";
+    let wanted =
+        "web fails beside hog: it ended (1 of 3 repeats), but not when it ran alone. 1 more pair fails. ";
     assert!(sentence.starts_with(wanted), "a repeat of three comes before 40 % of the requests: {sentence}");
 }
 
@@ -569,8 +573,8 @@ fn a_guest_that_ended_is_named_before_requests_that_failed() {
 fn the_sentence_names_the_worst_pair_and_the_verdict_is_of_all_points() {
     let run = planted(1.5, 0.01, 3);
     let judged = run.judged();
-    assert!(judged.sentence.starts_with("Worst pair: a request of "), "{}", judged.sentence);
-    assert!(judged.sentence.contains(" as long beside "), "{}", judged.sentence);
+    assert!(judged.sentence.starts_with("Worst pair: beside hog, a request of web "), "{}", judged.sentence);
+    assert!(judged.sentence.contains(" as long as alone. "), "{}", judged.sentence);
     let certain =
         " 3 of 12 slowdowns are certain; the chance that any of them is a false alarm is at most 5 %.";
     assert!(judged.sentence.ends_with(certain), "{}", judged.sentence);

@@ -147,7 +147,7 @@ fn demand_that_many_tiles_do_not_serve_is_what_a_slowdown_shows() {
 fn a_load_with_a_surge_is_not_compared_with_one_tile_and_those_beside_it_are() {
     let text = TILE.replace("repeats = 5", "repeats = 5\nsurge = { tile = 1, factor = 16 }");
     let run = planted(of_scenario(&text, &[1, 4]));
-    let reason = "one tile asked more for a while, and one tile alone did not";
+    let reason = "the point has a surge, and one tile by itself had none";
     assert_eq!(why_not_compared(&run).unwrap(), reason);
     assert!(loads(&run, 4).iter().any(|load| load.name == "files" && load.slowdown_vs_one_tile.is_some()));
     let judged = run.judged();

@@ -171,7 +171,7 @@ fn what_pays_is_measured_alone_and_all_that_paid_together_and_the_sentence_names
     let none = of("setting.5");
     assert!(none.screened[0].none_above().unwrap() < 0.03, "{none:?}");
     assert!(
-        judged.sentence.starts_with("Of 11 settings 2 pay: setting.2 = 1 (throughput +"),
+        judged.sentence.starts_with("Of 11 settings, 2 pay: setting.2 = 1 (throughput +"),
         "{}",
         judged.sentence
     );

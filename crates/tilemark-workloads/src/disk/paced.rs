@@ -23,7 +23,7 @@ use tilemark_plan::workload::DiskParameters;
 
 /// What direct input and output needs of an address in memory, on any disk.
 const ALIGNMENT: usize = 4096;
-/// Each request under way has a thread: more than a guest's disks can do at once, and little memory.
+/// Each request in flight has a thread: more than a guest's disks can do at once, and little memory.
 const UNDER_WAY_MAX: u64 = 1024;
 
 /// Does an open loop on the targets.
@@ -81,7 +81,7 @@ impl Disk {
     }
 }
 
-/// One place for a request under way.
+/// One place for a request in flight.
 struct Request {
     disks: Arc<Vec<Disk>>,
     reads: f64,
