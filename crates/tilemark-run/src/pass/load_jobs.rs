@@ -17,11 +17,20 @@ pub(crate) struct LoadTimes {
     pub(crate) ready: Duration,
     /// From its beginning to its totals.
     pub(crate) measured: Duration,
+    /// How much of [`Self::measured`] is gone when it took as long to be ready.
+    shared: Duration,
+}
+
+impl LoadTimes {
+    /// From the beginning to the totals of a load that was ready after this time.
+    pub(crate) fn after_ready_in(self, taken: Duration) -> Duration {
+        self.measured.saturating_sub(taken.min(self.shared))
+    }
 }
 
 /// How long a load inside a guest may take after its measurement. Many guests end their tools at once, which takes time on a full host.
 fn afterwards_inside(point: &Point) -> Duration {
-    let on_hardware = Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32;
+    let on_hardware = Duration::from_secs(8) + Duration::from_millis(200) * point.guests.len() as u32;
     match (point.backend, hardware()) {
         (Backend::Emulated, _) => Backend::Emulated.costs().afterwards,
         (Backend::Kvm, Hardware::Emulated) => EMULATED_HOST_FACTOR * on_hardware,
@@ -43,7 +52,8 @@ pub(crate) fn times_outside(point: &Point) -> LoadTimes {
     let counts = point.loads.iter().map(|load| load.work.facts().count());
     let for_messages = counts.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
     let measured = planned(point) + point.backend.costs().afterwards;
-    LoadTimes { ready: measured, measured: measured + Duration::from_secs_f64(for_messages) }
+    let measured_all = measured + Duration::from_secs_f64(for_messages);
+    LoadTimes { ready: measured, measured: measured_all, shared: Duration::ZERO }
 }
 
 /// How long a load inside a guest may take.
@@ -51,7 +61,9 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     // One that is sent to another guest may have to wait for that one's service.
     let service = load.from.map_or(Duration::ZERO, |_| point.backend.costs().afterwards);
     let ready = afterwards_inside(point).max(service);
-    LoadTimes { ready, measured: planned(point) + ready }
+    // What a guest may take beyond its plan it may take once, to be ready or to end; but one that waited for another's service has as long
+    // to give up on that.
+    LoadTimes { ready, measured: planned(point) + ready, shared: ready.saturating_sub(service) }
 }
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
@@ -139,6 +151,20 @@ mod tests {
             assert!(costs.afterwards > 2 * costs.drain, "{backend:?}");
         }
         assert!(Backend::Emulated.costs().timeout > Backend::Native.costs().timeout);
+    }
+
+    #[test]
+    fn what_a_guest_took_to_be_ready_is_gone_from_what_it_may_take_to_end_unless_it_waited_for_another() {
+        let plan = plan_of(TILE_WITH_CLIENT, &ladder());
+        let point = &plan.points[0];
+        let (sent, own) = (|load: &&LoadPlan| load.from.is_some(), |load: &&LoadPlan| load.from.is_none());
+        let sent = times_inside(point, point.loads.iter().find(sent).unwrap());
+        let own = times_inside(point, point.loads.iter().find(own).unwrap());
+        let second = Duration::from_secs(1);
+        assert_eq!(own.after_ready_in(second), own.measured - second);
+        assert_eq!(own.after_ready_in(100 * own.measured), planned(point));
+        assert_eq!(sent.after_ready_in(second), sent.measured);
+        assert_eq!(times_outside(point).after_ready_in(second), times_outside(point).measured);
     }
 
     #[test]

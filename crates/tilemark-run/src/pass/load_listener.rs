@@ -82,14 +82,14 @@ impl LoadListener {
         next: impl Fn(&mut L, Duration) -> Result<Next, Failure>,
         begin: impl Fn(&mut L, Instant) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (mut deadline, mut has_begun) = (Instant::now() + times.ready, false);
+        let (mut since, mut within, mut has_begun) = (Instant::now(), times.ready, false);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = within.saturating_sub(since.elapsed());
             let event = match next(load, left)? {
-                _ if left.is_zero() => return self.refuse(late(times, has_begun)),
+                _ if left.is_zero() => return self.refuse(late(within, has_begun)),
                 Next::Event(event) => event,
                 Next::Refused(why) => return self.refuse(why),
-                Next::Nothing => return self.refuse(late(times, has_begun)),
+                Next::Nothing => return self.refuse(late(within, has_begun)),
             };
             let event = match check.take(event) {
                 Ok(event) => event,
@@ -102,10 +102,11 @@ impl LoadListener {
             }
             self.send(LoadMessage::Event(self.source, event));
             if is_ready {
+                within = times.after_ready_in(since.elapsed());
                 // Closed, it lets go.
-                let at = self.begins.recv().unwrap_or_else(|_| Instant::now());
-                (deadline, has_begun) = (at + times.measured, true);
-                begin(load, at)?;
+                since = self.begins.recv().unwrap_or_else(|_| Instant::now());
+                has_begun = true;
+                begin(load, since)?;
             }
             if is_last {
                 return Ok(());
@@ -145,12 +146,12 @@ enum Next {
     Nothing,
 }
 
-fn late(times: LoadTimes, is_ready: bool) -> String {
-    let LoadTimes { ready, measured } = times;
-    if is_ready {
-        format!("its load did not end within {} s after it began", measured.as_secs())
+fn late(within: Duration, has_begun: bool) -> String {
+    let seconds = within.as_secs();
+    if has_begun {
+        format!("its load did not end within {seconds} s after it began")
     } else {
-        format!("its load was not ready within {} s", ready.as_secs())
+        format!("its load was not ready within {seconds} s")
     }
 }
 
