@@ -116,7 +116,7 @@ pub fn run(
     }
     job_sizes::fit(&mut prepared.plan, program, &places.cache, listener)?;
     if let Some(earlier) = &earlier {
-        earlier.check_clients(prepared.site.as_ref().map_or(&[], |site| &site.clients))?;
+        earlier.check_clients(&prepared.plan, prepared.site.as_ref().map_or(&[], |site| &site.clients))?;
     }
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.

@@ -124,13 +124,14 @@ impl EarlierRecord {
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
     }
 
-    /// Refuses client machines that would not send the same tiles as before.
+    /// Refuses client machines that would not send the same tiles as before. The points are those of the plan of now: a record says of
+    /// itself how many tiles it has.
     ///
     /// # Errors
     /// When a tile would have another client; the message names both.
-    pub(crate) fn check_clients(&self, clients: &[Client]) -> Result<(), Failure> {
+    pub(crate) fn check_clients(&self, now: &Plan, clients: &[Client]) -> Result<(), Failure> {
         for repeat in self.record.summaries()? {
-            let Some(point) = self.plan.points.get(repeat.point) else { continue };
+            let Some(point) = now.points.get(repeat.point) else { continue };
             let shares = share_out(self.plan.seed, repeat.block, point.tiles, clients.len() as u32);
             for (tile, had) in
                 repeat.clients.iter().flat_map(|had| had.tiles.iter().map(move |tile| (tile, had)))
