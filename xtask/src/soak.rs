@@ -324,7 +324,7 @@ fn fleet_cost(bench: &Bench) -> Result<Vec<String>> {
 
 fn median(what: &str, unit: &str, mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
-    let middle = tilemark_statistics::median(values.clone());
+    let middle = tilemark_units::median(values.clone());
     let (Some(middle), Some(low), Some(high)) = (middle, values.first(), values.last()) else {
         return format!("{what}: no figure");
     };

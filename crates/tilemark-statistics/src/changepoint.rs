@@ -10,9 +10,9 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use tilemark_units::median;
 
 use crate::figure::Missing;
-use crate::moments::median;
 
 /// Fewest runs in which a change is named. With 12, even the clearest cut (2 / C(12, 6) is 0.0022) is hardly below a third of
 /// [`CHANGE_LEVEL`], which is left to each of three measures; with 13 it is 0.0012.

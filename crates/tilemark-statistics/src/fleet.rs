@@ -8,11 +8,12 @@
 //! correction is needed (R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24, 1982, 295–300).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor, StudentsT};
+use tilemark_units::median;
 
 use crate::figure::{CONFIDENCE, Figure, INTERVAL_REPEATS_MIN, Interval, Missing};
 use crate::holm::holm;
 use crate::interval::student_quantile;
-use crate::moments::{logarithms, mean, median, sample_variance};
+use crate::moments::{logarithms, mean, sample_variance};
 
 mod drift;
 

@@ -42,7 +42,7 @@ pub use fleet::{
 };
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_quantile};
-pub use moments::{geometric_mean, mean, median, sample_deviation, sample_variance};
+pub use moments::{geometric_mean, mean, sample_deviation, sample_variance};
 pub use percentile::{
     P99_REQUESTS_MIN, P99_REQUESTS_PLANNED, REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name,
 };

@@ -1,18 +1,10 @@
 //! Mean and deviation, written so that large offsets do not eat the digits.
 
-use crate::bootstrap::quantile;
-
 /// Arithmetic mean. `None` of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let (first, count) = (values.first()?, values.len() as f64);
     // Summing distances from the first value keeps the digits of values that share a large offset.
     Some(first + values.iter().map(|value| value - first).sum::<f64>() / count)
-}
-
-/// The value in the middle; of an even count, the middle of the two that are there. `None` of nothing.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| quantile(&values, 0.5))
 }
 
 /// Sample variance (n - 1 in the divisor). `None` below two values: one value says nothing about scatter.
@@ -68,13 +60,6 @@ mod tests {
     fn the_mean_agrees_with_the_naive_sum() {
         let values: Vec<f64> = (1..200).map(|i| f64::from(i * i % 37) + 0.25).collect();
         assert_close(mean(&values).unwrap(), values.iter().sum::<f64>() / values.len() as f64);
-    }
-
-    #[test]
-    fn a_median_of_an_even_count_lies_between_and_of_nothing_is_none() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0]), Some(3.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
     }
 
     #[test]

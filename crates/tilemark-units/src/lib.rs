@@ -1,5 +1,5 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
-//! And text: what may be printed on a terminal, how names are sorted, and libraries' messages in our words. And hashes.
+//! And text: what may be printed on a terminal, how names are sorted, and libraries' messages in our words. And hashes, and the median.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
@@ -8,6 +8,7 @@ mod bytes;
 mod fraction;
 mod glob;
 mod hash;
+mod median;
 mod natural;
 mod printable;
 mod rate;
@@ -19,6 +20,7 @@ pub use bytes::Bytes;
 pub use fraction::Fraction;
 pub use glob::matches_glob;
 pub use hash::{HashingWriter, NotAHash, Sha256Hash};
+pub use median::median;
 pub use natural::natural_key;
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;

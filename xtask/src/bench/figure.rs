@@ -165,7 +165,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 
 /// The middle one.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    tilemark_statistics::median(values.to_vec()).unwrap_or(f64::NAN)
+    tilemark_units::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
 /// Three to four digits that count.

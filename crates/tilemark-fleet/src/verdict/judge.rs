@@ -236,7 +236,7 @@ fn capacity(records: &[&HostRecord]) -> Option<GroupCapacity> {
     let holds: Vec<f64> = answers.iter().map(|(holds, _)| f64::from(*holds)).collect();
     Some(GroupCapacity {
         min: answers.iter().map(|(holds, _)| *holds).min()?,
-        median: tilemark_statistics::median(holds)?,
+        median: tilemark_units::median(holds)?,
         sum: answers.iter().map(|(holds, _)| u64::from(*holds)).sum(),
         hosts: answers.len(),
         at_least: answers.iter().filter(|(_, nothing_broke)| *nothing_broke).count(),

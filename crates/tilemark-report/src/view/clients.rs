@@ -6,6 +6,7 @@ use tilemark_record::{
     clients::{ClientChange, ClientComparison, ClientFigures, ClientMeasure, ClientOutcome},
     result::PointResult,
 };
+use tilemark_units::median;
 
 const ABOUT: &str = "Latency of the tiles that each client machine sent to, mean over repeats, with its difference from the median of all \
     clients (of two: from the other one) and the 95 % interval of that. A client differs where that is significant after a correction for all \
@@ -75,8 +76,8 @@ fn rows<'a>(view: &View<'a>, point: &'a PointResult, found: &ClientComparison, l
             said(worst).into(),
             of_client(p50),
             of_client(p99),
-            Cell::figure(median(view, point, name, |client| client.idle_round_trip_ms).map(three)),
-            Cell::figure(median(view, point, name, |client| Some(client.busy.max_fraction)).map(percent)),
+            Cell::figure(median_of(view, point, name, |client| client.idle_round_trip_ms).map(three)),
+            Cell::figure(median_of(view, point, name, |client| Some(client.busy.max_fraction)).map(percent)),
         ];
         Row::of(view, point, name, vec![cells])
     };
@@ -100,15 +101,12 @@ const fn said(outcome: Option<ClientOutcome>) -> &'static str {
 }
 
 /// The median over the repeats that count.
-fn median<'a>(
+fn median_of<'a>(
     view: &View<'a>,
     point: &'a PointResult,
     name: &str,
     figure: impl Fn(&ClientFigures) -> Option<f64>,
 ) -> Option<f64> {
     let clients = view.kept_repeats(point).flat_map(|repeat| &repeat.clients);
-    let mut values: Vec<f64> = clients.filter(|client| client.name == name).filter_map(figure).collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
-    Some(f64::midpoint(*low, *high))
+    median(clients.filter(|client| client.name == name).filter_map(figure).collect())
 }

@@ -17,6 +17,7 @@ use tilemark_record::{
     result::PointResult,
     summary::{LoadFigures, RepeatSummary},
 };
+use tilemark_units::median;
 
 const THROUGHPUT_ABOUT: &str = "A transfer is a message in or a message out; \u{b1} is half the 95 % interval of the mean. Published: \
     two guests. Median of sums: we add up all guests in each repeat and take the median of the repeats. The paper uses nine repeats.";
@@ -334,12 +335,6 @@ fn median_run(kept: &[(&RepeatSummary, &LoadFigures)]) -> Option<(u32, f64, f64)
     runs.get(runs.len().saturating_sub(1) / 2).copied()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
-    Some((low + high) / 2.0)
-}
-
 fn deviating(mean: f64, deviation: f64) -> String {
     format!("{} \u{b1} {}", three(mean), three(deviation))
 }
@@ -461,16 +456,4 @@ fn brokers(view: &View) -> String {
         .collect();
     names.dedup();
     names.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_median_of_an_even_count_lies_between_and_of_nothing_is_none() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0]), Some(3.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
-    }
 }

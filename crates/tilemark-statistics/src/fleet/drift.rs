@@ -1,12 +1,13 @@
 //! What changed between two runs of one fleet, host by host.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
+use tilemark_units::median;
 
 use super::{Deviation, HostChange, HostVerdict, Judge, Sample, Scatter, of_all, pooled, sample, two_sided};
 use crate::figure::{CONFIDENCE, Figure, Interval, Missing};
 use crate::holm::holm;
 use crate::interval::student_quantile;
-use crate::moments::{mean, median, sample_variance};
+use crate::moments::{mean, sample_variance};
 
 /// Fewest hosts with which a change of one host alone is called one. A run has a level of its own; with fewer hosts nothing shows how
 /// far two runs of an unchanged host lie apart.

@@ -7,13 +7,12 @@ use tilemark_record::clients::ClientLoad;
 use tilemark_record::clients::{ClientChange, ClientComparison, ClientFigures, ClientMeasure, ClientOutcome};
 use tilemark_record::result::PointResult;
 use tilemark_record::summary::RepeatSummary;
-use tilemark_units::natural_key;
+use tilemark_units::{median, natural_key};
 
 use super::measured::MeasuredPoint;
 use crate::fleet::{
     GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL, HostVerdict, compare_hosts,
 };
-use crate::moments::median;
 
 /// Clients that a sentence describes.
 const DESCRIBED: usize = 3;

@@ -8,7 +8,7 @@ use tilemark_record::result::{
 };
 use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
 
-use tilemark_units::counted;
+use tilemark_units::{counted, median};
 
 use super::gate::{GateFinding, achieved_fraction, by_guest, error_fraction, of_guest, of_load, seen};
 use super::ladder::vcpus_per_thread;
@@ -23,7 +23,7 @@ use super::{clients, hooks, kernel, placement, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
-use crate::moments::{mean, median};
+use crate::moments::mean;
 use crate::sentence;
 
 pub(crate) fn point_result(

@@ -3,12 +3,13 @@
 use hdrhistogram::Histogram;
 use tilemark_record::result::LatencyMs;
 use tilemark_record::summary::EncodedHistogram;
+use tilemark_units::median;
 
 use super::requests::Requests;
 use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Interval, Missing, Scale};
 use crate::interval::{estimate, student_factor};
-use crate::moments::{mean, median, sample_deviation};
+use crate::moments::{mean, sample_deviation};
 use crate::percentile::percentile_admissible;
 
 /// The percentile of the gate.

@@ -8,8 +8,8 @@ use tilemark_record::{
     clients::ClientFigures,
     summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary},
 };
+use tilemark_units::median;
 
-use crate::moments::median;
 use crate::percentile::percentile_admissible;
 
 /// Most processor use outside the run, as a part of the host (decision 0016).
