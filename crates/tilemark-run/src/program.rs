@@ -1,7 +1,6 @@
 //! What every part of this crate asks of the program itself: what it carries, whether root runs it, where its folders are.
 
 use crate::failure::{Failure, FailureCode};
-use sha2::{Digest, Sha256};
 use tilemark_record::places::Places;
 
 /// What the program carries in itself.
@@ -53,11 +52,6 @@ pub fn check_places(places: &Places) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// SHA-256 of bytes, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::services,
-    program::sha256,
 };
 use std::{
     fs, io,
@@ -27,6 +26,7 @@ use tilemark_plan::{
     workload::StoreDurability,
 };
 use tilemark_sys::namespace::own_mounts;
+use tilemark_units::Sha256Hash;
 
 /// Room in the disk store; only what disks hold is taken from the host.
 pub(crate) const STORE_BYTES: u64 = 256 << 30;
@@ -287,7 +287,7 @@ impl Template {
             // What is in it is known by the image.
             wanted += &format!(" sql {sql}");
         }
-        let short = |text: &str| sha256(text.as_bytes()).chars().take(16).collect::<String>();
+        let short = |text: &str| Sha256Hash::of(text.as_bytes()).to_string()[..16].to_owned();
         let kind = format!("{TEMPLATE}{database}-{bytes}-{}-", short(&wanted));
         Self { name: format!("{kind}{}", short(maker)), kind }
     }

@@ -20,7 +20,6 @@ use crate::{
     pass::time::{RunTime, unix_ms},
     pass::world::World,
     pass::{disk_check, guest_use, host_watch, place_watch},
-    program::sha256,
     stop::StopSignal,
 };
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
@@ -35,7 +34,7 @@ use tilemark_record::{
     histogram::BadHistogram,
     summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
 };
-use tilemark_units::counted;
+use tilemark_units::{Sha256Hash, counted};
 
 /// One pass, with all that it needs of its run.
 pub(crate) struct OnePass<'a, W> {
@@ -293,7 +292,7 @@ impl<W: World> OnePass<'_, W> {
 
     /// What this repeat shares with others.
     fn levels(&self, templates: &Templates) -> Result<Levels, Failure> {
-        let boot = sha256(boot_id().map_err(state_failed)?.as_bytes());
+        let boot = Sha256Hash::of(boot_id().map_err(state_failed)?.as_bytes()).to_string();
         Ok(Levels { session: self.session, boot: boot[..16].to_owned(), templates: templates.numbers() })
     }
 

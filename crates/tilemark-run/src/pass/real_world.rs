@@ -13,7 +13,7 @@ use crate::{
     pass::host_settings::Hands,
     pass::load_process::{AgentProcess, LoadPower, LoadProcess, load_failed},
     pass::world::World,
-    program::{Program, sha256},
+    program::Program,
 };
 use rustix::mount::{MountFlags, mount};
 use std::{
@@ -42,7 +42,7 @@ use tilemark_plan::{
 };
 use tilemark_record::sha256_of;
 use tilemark_sys::files::make_private_folder;
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Sha256Hash};
 
 /// Where a world takes things from and puts them.
 #[derive(Debug, Clone)]
@@ -217,7 +217,7 @@ impl<'a> RealWorld<'a> {
     fn template_maker(&self) -> String {
         let image = self.folders.image.as_deref().and_then(Path::file_name).unwrap_or_default();
         let image = image.to_string_lossy().into_owned();
-        format!("{image} {}", sha256(self.program.agent))
+        format!("{image} {}", Sha256Hash::of(self.program.agent))
     }
 
     /// Version of the QEMU that was used, if one was; all of them where sides had their own.

@@ -16,7 +16,7 @@ use crate::{
     plan::own_disks,
     plan::prepare::{Asked, Prepared, need_trust, prepare},
     plan::text,
-    program::{Program, need_root, sha256},
+    program::{Program, need_root},
     progress::Listener,
     run::continue_record::{EarlierRecord, RecordToContinue},
     run::{idle_power, job_sizes, result},
@@ -40,7 +40,7 @@ use tilemark_record::{
     sha256_of,
 };
 use tilemark_sys::files::{OPEN_FOLDER, Place, trusted};
-use tilemark_units::Span;
+use tilemark_units::{Sha256Hash, Span};
 
 /// A run that was asked for.
 #[derive(Debug, Clone)]
@@ -375,8 +375,8 @@ fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> R
     let ours = sha256_of(Path::new("/proc/self/exe"))?;
     let hashes = [
         ("tilemark", ours),
-        ("agent", sha256(program.agent)),
-        ("scenario", sha256(prepared.scenario_text.as_bytes())),
+        ("agent", Sha256Hash::of(program.agent).to_string()),
+        ("scenario", Sha256Hash::of(prepared.scenario_text.as_bytes()).to_string()),
     ];
     Ok(Provenance {
         tilemark: program.version.to_owned(),
