@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tilemark_units::in_our_words;
 
-/// A scenario's text as a document on which settings can still be put.
+/// A scenario as a document on which settings can still be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     document: Value,
@@ -36,16 +36,21 @@ impl Draft {
         if let Some(message) = settings::not_finite(&toml::Value::Table(table.clone()), "") {
             return Err(Problem::new(format!("{origin}: {message}"), settings::FINITE).into());
         }
-        let mut document = serde_json::to_value(table).map_err(|error| {
+        let document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
+        Self::from_document(document, origin)
+    }
+
+    /// Takes a document with the keys that a scenario's text has. `origin` is what made it, for messages.
+    pub fn from_document(mut document: Value, origin: &str) -> Result<Self, Problems> {
         host_settings::flatten(&mut document)
             .map_err(|message| Problem::new(format!("{origin}: {message}"), "leave out one of them"))?;
         check_document(&document, origin)?;
         Ok(Self { document, origin: origin.to_owned(), typed: Typed::new() })
     }
 
-    /// The file or name that it was read from.
+    /// The file or name that it was read from, or what made it.
     pub fn origin(&self) -> &str {
         &self.origin
     }

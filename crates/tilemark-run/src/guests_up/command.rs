@@ -15,6 +15,7 @@ use crate::{
     program,
     progress::Listener,
 };
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     io,
@@ -32,6 +33,7 @@ use tilemark_plan::{
     facts::AcceleratorVerdict,
     parse::Draft,
     plan::{Backend, GUESTS_MAX, HostSummary, MacAddress, Plan, Point, guest_address},
+    problem::Problems,
     resolve::{Request, resolve},
 };
 use tilemark_record::places::Places;
@@ -107,6 +109,23 @@ fn only_places(request: &UpRequest) -> Result<(), Failure> {
 }
 
 /// A tile of one guest without loads, as many times as asked. No load needs processors of its own: guests have all.
+fn scenario(request: &UpRequest) -> Result<Draft, Problems> {
+    let disks = match &request.role[..] {
+        "disk" => json!([{ "size": "64MiB", "on": "memory" }]),
+        _ => json!([]),
+    };
+    let document = json!({
+        "schema": 1,
+        "name": "guests",
+        "about": "guests up",
+        "guest": [{ "name": request.role, "role": request.role, "memory": request.memory, "disk": disks }],
+        "ladder": { "tiles": [request.count] },
+        "measure": { "start": request.start },
+        "host": { "load_processors": "shared" },
+    });
+    Draft::from_document(document, "guests up")
+}
+
 fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     only_places(request)?;
     let facts = facts(match request.on {
@@ -114,17 +133,6 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         Some(_) => Probe::Skip,
     });
     let backend = choose(request.on, &facts)?;
-    let disk =
-        if request.role == "disk" { "[[guest.disk]]\nsize = \"64MiB\"\non = \"memory\"\n" } else { "" };
-    let text = format!(
-        "schema = 1\nname = \"guests\"\nabout = \"guests up\"\n[[guest]]\nname = {role:?}\nrole = {role:?}\n\
-         memory = {memory:?}\n{disk}[ladder]\ntiles = [{count}]\n[measure]\nstart = {start:?}\n\
-         [host]\nload_processors = \"shared\"\n",
-        role = request.role,
-        memory = request.memory,
-        count = request.count,
-        start = request.start,
-    );
     let resolution = Request {
         preset: None,
         settings: request.settings.clone(),
@@ -145,7 +153,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     if backend != Backend::Kvm {
         host.kvm = AcceleratorVerdict::Unknown;
     }
-    let mut plan = resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?;
+    let mut plan = resolve(&scenario(request)?, &resolution, &host)?;
     plan.keep_needed_addresses();
     Ok(plan)
 }
@@ -201,6 +209,7 @@ mod tests {
     };
     use std::{collections::BTreeSet, os::unix::net::UnixListener, sync::Barrier};
     use tilemark_sys::files::make_private_folder;
+    use tilemark_units::Bytes;
 
     fn asked(key: &str) -> UpRequest {
         UpRequest {
@@ -226,6 +235,21 @@ mod tests {
             assert_eq!(refused.code, FailureCode::BadInput);
             assert!(refused.message.contains(&format!("`{key}`")), "{}", refused.message);
         }
+    }
+
+    #[test]
+    fn the_scenario_of_each_role_has_what_was_asked_for_and_a_disk_only_for_disks() {
+        for role in ["idle", "web", "disk"] {
+            let request = UpRequest { count: 3, role: role.to_owned(), ..asked("place.guests") };
+            let scenario = scenario(&request).unwrap().finish().unwrap();
+            let guest = &scenario.guest[0];
+            assert_eq!((&guest.name[..], guest.memory), (role, Bytes::from_mib(96)));
+            assert_eq!(guest.disk.len(), usize::from(role == "disk"));
+            assert_eq!(scenario.ladder.tiles, [3]);
+        }
+        let odd = UpRequest { memory: "\"96MiB\"\n".to_owned(), ..asked("place.guests") };
+        let refused = scenario(&odd).unwrap().finish().unwrap_err().to_string();
+        assert!(refused.contains("memory"), "{refused}");
     }
 
     #[test]
@@ -264,7 +288,7 @@ mod tests {
         make_private_folder(&places.state).unwrap();
         let folder = places.state.join(id);
         std::fs::create_dir(&folder).unwrap();
-        let under_way = serde_json::json!({
+        let under_way = json!({
             "id": id, "kind": "guests", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null, "keeper": keeper,
         });
         std::fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
@@ -294,7 +318,7 @@ mod tests {
     }
 
     fn ready(id: &str) -> GuestsReady {
-        serde_json::from_value(serde_json::json!({
+        serde_json::from_value(json!({
             "id": id, "backend": "native", "starting": false, "ready": 1, "seconds_to_ready": null,
             "template_seconds": null, "pss_mib_per_guest": null,
             "guests": [{
