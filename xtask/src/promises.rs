@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(found_in(source, "waits"), Found::Ignored);
         assert_eq!(found_in(source, "forgotten"), Found::NoTest);
         assert_eq!(found_in(source, "run"), Found::Nothing);
-        let on_both = "fn one() {}\nfn two() {}\n$(#[test] fn $name() { super::$name(Engine::Mariadb); })*\non_both!(zero, one);\n";
+        let on_both = "fn one() {}\nfn two() {}\n$(#[test] fn $name() { super::$name(DatabaseKind::Mariadb); })*\non_both!(zero, one);\n";
         assert_eq!(found_in(on_both, "one"), Found::Test);
         assert_eq!(found_in(on_both, "two"), Found::NoTest);
         assert_eq!(tests_in(source), ["runs", "waits"]);

@@ -3,33 +3,33 @@
 use crate::server::{Script, Server, joined, parts};
 use std::{panic, sync::Once};
 use tilemark_store::{
-    Books, Cart, Confirmed, DatabaseAddress, DatabaseBooks, Endpoint, Engine, Item, MariadbSession,
+    Books, Cart, Confirmed, DatabaseAddress, DatabaseBooks, DatabaseKind, Endpoint, Item, MariadbSession,
     NewCustomer, PostgresqlSession, Search, SearchKey, Session, StoreError, audit, inspect,
 };
 
 /// The first byte says what the client wants and how far the server behaves: an input whose server must say all of a log-in right
 /// before anything of ours is reached would rarely get there.
-fn take(engine: Engine, server: &Server, greeting: fn(Wanted) -> Vec<Vec<u8>>, bytes: &[u8]) {
+fn take(kind: DatabaseKind, server: &Server, greeting: fn(Wanted) -> Vec<Vec<u8>>, bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let wanted = Wanted::of(first % 4);
     let behaves = first & 0x80 == 0;
     let mut answers = if behaves { greeting(wanted) } else { Vec::new() };
     answers.extend(parts(rest));
     let (path, port) = (server.path(), 5432);
-    let path = match engine {
-        Engine::Mariadb => path,
+    let path = match kind {
+        DatabaseKind::Mariadb => path,
         // It names its socket itself, in a folder.
-        Engine::Postgresql => path.parent().expect("it is in a folder").to_owned(),
+        DatabaseKind::Postgresql => path.parent().expect("it is in a folder").to_owned(),
     };
     let address = DatabaseAddress {
-        engine,
+        kind,
         endpoint: Endpoint::Socket { path, port },
         user: "web".to_owned(),
         password: None,
         database: "store".to_owned(),
         tls: None,
     };
-    let script = Script { answers, greets: engine == Engine::Mariadb };
+    let script = Script { answers, greets: kind == DatabaseKind::Mariadb };
     server.talk(script, || {
         // What came of it is the server's affair: it must only come to an end.
         let _ = visit(&address, wanted);
@@ -82,9 +82,9 @@ fn visit(address: &DatabaseAddress, wanted: Wanted) -> Result<(), StoreError> {
             audit(&mut books, &before, &Confirmed::default())?;
         }
         Wanted::Orders | Wanted::Restock => {
-            let mut session: Box<dyn Session> = match address.engine {
-                Engine::Mariadb => Box::new(MariadbSession::open(address)?),
-                Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),
+            let mut session: Box<dyn Session> = match address.kind {
+                DatabaseKind::Mariadb => Box::new(MariadbSession::open(address)?),
+                DatabaseKind::Postgresql => Box::new(PostgresqlSession::open(address)?),
             };
             shop(session.as_mut(), wanted)?;
         }
@@ -122,12 +122,12 @@ thread_local! {
 /// Takes what a server of MariaDB says.
 pub fn take_mariadb(bytes: &[u8]) {
     let_the_library_panic();
-    MARIADB_SERVER.with(|server| take(Engine::Mariadb, server, mariadb_greeting, bytes));
+    MARIADB_SERVER.with(|server| take(DatabaseKind::Mariadb, server, mariadb_greeting, bytes));
 }
 
 /// Takes what a server of PostgreSQL says.
 pub fn take_postgresql(bytes: &[u8]) {
-    POSTGRESQL_SERVER.with(|server| take(Engine::Postgresql, server, postgresql_greeting, bytes));
+    POSTGRESQL_SERVER.with(|server| take(DatabaseKind::Postgresql, server, postgresql_greeting, bytes));
 }
 
 /// A packet of MariaDB: its length in three bytes, its number, its content.

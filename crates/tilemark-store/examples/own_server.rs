@@ -1,6 +1,6 @@
 //! Measures the store on a database server that it starts and ends itself, and prints one JSON document:
-//! `own_server orders ENGINE PLACE CLIENTS SECONDS`, `own_server load ENGINE PLACE SIZE` (ours, from nothing to checked) or
-//! `own_server bulk ENGINE PLACE SIZE` (the server's own loader on ready CSV). PLACE is `memory` or `disk`.
+//! `own_server orders KIND PLACE CLIENTS SECONDS`, `own_server load KIND PLACE SIZE` (ours, from nothing to checked) or
+//! `own_server bulk KIND PLACE SIZE` (the server's own loader on ready CSV). PLACE is `memory` or `disk`.
 
 #[path = "../tests/common/mod.rs"]
 mod servers;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use servers::Server;
 use tilemark_store::{
-    Books, DatabaseBooks, Demand, Engine, HistoryRow, OrderLine, Snapshot, StoreError, indexes_sql, inspect,
-    load_database, open_session, run_load_with, tables_sql,
+    Books, DatabaseBooks, DatabaseKind, Demand, HistoryRow, OrderLine, Snapshot, StoreError, indexes_sql,
+    inspect, load_database, open_session, run_load_with, tables_sql,
 };
 use tilemark_store_data::{Generator, Store, Table, write_files};
 
@@ -22,12 +22,12 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match texts.as_slice() {
-        ["orders", engine, place, clients, seconds] => {
-            orders(&start(engine, place), number(clients) as u32, number(seconds))
+        ["orders", kind, place, clients, seconds] => {
+            orders(&start(kind, place), number(clients) as u32, number(seconds))
         }
-        ["load", engine, place, size] => load(&start(engine, place), size),
-        ["bulk", engine, place, size] => bulk(&start(engine, place), size),
-        _ => panic!("usage: own_server orders ENGINE PLACE CLIENTS SECONDS | load|bulk ENGINE PLACE SIZE"),
+        ["load", kind, place, size] => load(&start(kind, place), size),
+        ["bulk", kind, place, size] => bulk(&start(kind, place), size),
+        _ => panic!("usage: own_server orders KIND PLACE CLIENTS SECONDS | load|bulk KIND PLACE SIZE"),
     };
     match done {
         Ok(printed) => println!("{printed}"),
@@ -43,18 +43,18 @@ fn number(text: &str) -> u64 {
 }
 
 /// A server whose memory holds a gigabyte of data, with full durability.
-fn start(engine: &str, place: &str) -> Server {
+fn start(kind: &str, place: &str) -> Server {
     let folder = match place {
         "memory" => Path::new("/dev/shm"),
         "disk" => Path::new("/var/tmp"),
         _ => panic!("PLACE is `memory` or `disk`"),
     };
-    let (engine, settings) = match engine {
-        "mariadb" => (Engine::Mariadb, ["innodb_buffer_pool_size=2G", "innodb_log_file_size=1G"]),
-        "postgresql" => (Engine::Postgresql, ["shared_buffers=1GB", "max_wal_size=2GB"]),
-        _ => panic!("ENGINE is `mariadb` or `postgresql`"),
+    let (kind, settings) = match kind {
+        "mariadb" => (DatabaseKind::Mariadb, ["innodb_buffer_pool_size=2G", "innodb_log_file_size=1G"]),
+        "postgresql" => (DatabaseKind::Postgresql, ["shared_buffers=1GB", "max_wal_size=2GB"]),
+        _ => panic!("KIND is `mariadb` or `postgresql`"),
     };
-    servers::start_at(engine, &settings, folder).expect("the server starts; its error is above")
+    servers::start_at(kind, &settings, folder).expect("the server starts; its error is above")
 }
 
 fn generator(size: &str) -> Result<Arc<Generator>, StoreError> {
@@ -121,16 +121,16 @@ fn bulk(server: &Server, size: &str) -> Result<Value, StoreError> {
     write_files(&generator, &files, |_| {})?;
     let sql = |text: &str| server.sql("store", text);
     let began = Instant::now();
-    sql(tables_sql(server.engine));
+    sql(tables_sql(server.kind));
     for table in Table::ALL {
         let path = files.join(format!("{table}.csv"));
         let (path, columns) = (path.display(), table.columns().join(", "));
-        sql(&match server.engine {
-            Engine::Mariadb => format!(
+        sql(&match server.kind {
+            DatabaseKind::Mariadb => format!(
                 "SET unique_checks = 0, foreign_key_checks = 0; \
                  LOAD DATA INFILE '{path}' INTO TABLE {table} FIELDS TERMINATED BY ',' ({columns})"
             ),
-            Engine::Postgresql => {
+            DatabaseKind::Postgresql => {
                 let force = if table == Table::Customers { ", FORCE_NOT_NULL (address2, state)" } else { "" };
                 format!(
                     "BEGIN; TRUNCATE {table}; \
@@ -139,12 +139,12 @@ fn bulk(server: &Server, size: &str) -> Result<Value, StoreError> {
             }
         });
     }
-    let unchecked = if server.engine == Engine::Mariadb { "SET foreign_key_checks = 0; " } else { "" };
-    sql(&format!("{unchecked}{}", indexes_sql(server.engine)));
+    let unchecked = if server.kind == DatabaseKind::Mariadb { "SET foreign_key_checks = 0; " } else { "" };
+    sql(&format!("{unchecked}{}", indexes_sql(server.kind)));
     let tables = Table::ALL.map(Table::name).join(", ");
-    sql(&match server.engine {
-        Engine::Mariadb => format!("ANALYZE TABLE {tables}"),
-        Engine::Postgresql => format!("VACUUM ANALYZE {tables}"),
+    sql(&match server.kind {
+        DatabaseKind::Mariadb => format!("ANALYZE TABLE {tables}"),
+        DatabaseKind::Postgresql => format!("VACUUM ANALYZE {tables}"),
     });
     Ok(json!({ "seconds": began.elapsed().as_secs_f64() }))
 }

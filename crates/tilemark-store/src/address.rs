@@ -11,24 +11,24 @@ use crate::secret::Secret;
 
 /// Which database it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum DatabaseKind {
     /// MariaDB with InnoDB tables.
     Mariadb,
     /// PostgreSQL.
     Postgresql,
 }
 
-impl Engine {
+impl DatabaseKind {
     /// The name as its makers write it.
     pub fn name(self) -> &'static str {
         match self {
-            Engine::Mariadb => "MariaDB",
-            Engine::Postgresql => "PostgreSQL",
+            DatabaseKind::Mariadb => "MariaDB",
+            DatabaseKind::Postgresql => "PostgreSQL",
         }
     }
 }
 
-impl fmt::Display for Engine {
+impl fmt::Display for DatabaseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -83,35 +83,37 @@ pub enum CertificateCheck {
 }
 
 /// The option of an address for TLS, and that for its authorities, as the makers of each database call them.
-const fn words(engine: Engine) -> (&'static str, &'static str) {
-    match engine {
-        Engine::Mariadb => ("ssl-mode", "ssl-ca"),
-        Engine::Postgresql => ("sslmode", "sslrootcert"),
+const fn words(kind: DatabaseKind) -> (&'static str, &'static str) {
+    match kind {
+        DatabaseKind::Mariadb => ("ssl-mode", "ssl-ca"),
+        DatabaseKind::Postgresql => ("sslmode", "sslrootcert"),
     }
 }
 
 impl CertificateCheck {
     /// The word for it in an address.
-    const fn word(self, engine: Engine) -> &'static str {
-        match (self, engine) {
-            (Self::Any, Engine::Mariadb) => "required",
-            (Self::Any, Engine::Postgresql) => "require",
+    const fn word(self, kind: DatabaseKind) -> &'static str {
+        match (self, kind) {
+            (Self::Any, DatabaseKind::Mariadb) => "required",
+            (Self::Any, DatabaseKind::Postgresql) => "require",
             (Self::Authority, _) => "verify-ca",
-            (Self::AuthorityAndName, Engine::Mariadb) => "verify-identity",
-            (Self::AuthorityAndName, Engine::Postgresql) => "verify-full",
+            (Self::AuthorityAndName, DatabaseKind::Mariadb) => "verify-identity",
+            (Self::AuthorityAndName, DatabaseKind::Postgresql) => "verify-full",
         }
     }
 }
 
 /// Whether TLS is wanted; `None`: it is not.
-fn mode(engine: Engine, word: &str) -> Result<Option<CertificateCheck>, StoreError> {
+fn mode(kind: DatabaseKind, word: &str) -> Result<Option<CertificateCheck>, StoreError> {
     const ALL: [CertificateCheck; 3] =
         [CertificateCheck::Any, CertificateCheck::Authority, CertificateCheck::AuthorityAndName];
-    let (off, wrong) = match engine {
-        Engine::Mariadb => {
+    let (off, wrong) = match kind {
+        DatabaseKind::Mariadb => {
             ("disabled", "ssl-mode is none of disabled, required, verify-ca and verify-identity")
         }
-        Engine::Postgresql => ("disable", "sslmode is none of disable, require, verify-ca and verify-full"),
+        DatabaseKind::Postgresql => {
+            ("disable", "sslmode is none of disable, require, verify-ca and verify-full")
+        }
     };
     if word == off {
         return Ok(None);
@@ -121,7 +123,7 @@ fn mode(engine: Engine, word: &str) -> Result<Option<CertificateCheck>, StoreErr
             "a measurement must know whether it is encrypted: write `required` (PostgreSQL: `require`) or leave it out",
         ));
     }
-    let found = ALL.into_iter().find(|check| word == check.word(engine));
+    let found = ALL.into_iter().find(|check| word == check.word(kind));
     found.map(Some).ok_or(StoreError::Address(wrong))
 }
 
@@ -134,22 +136,22 @@ struct Options {
 }
 
 impl Options {
-    fn read(engine: Engine, url: &Url) -> Result<Self, StoreError> {
+    fn read(kind: DatabaseKind, url: &Url) -> Result<Self, StoreError> {
         let mut options = Self::default();
-        let (mode_word, ca_word) = words(engine);
+        let (mode_word, ca_word) = words(kind);
         for (key, value) in url.query_pairs() {
             if key == "socket" {
                 options.socket = Some(PathBuf::from(value.as_ref()));
             } else if key == mode_word {
-                options.check = mode(engine, &value)?;
+                options.check = mode(kind, &value)?;
             } else if key == ca_word {
                 // PostgreSQL's own word for those of the host.
-                let is_of_host = engine == Engine::Postgresql && value == "system";
+                let is_of_host = kind == DatabaseKind::Postgresql && value == "system";
                 options.ca_file = (!is_of_host).then(|| PathBuf::from(value.as_ref()));
             } else {
-                return Err(StoreError::Address(match engine {
-                    Engine::Mariadb => "options after ? are socket=PATH, ssl-mode=MODE and ssl-ca=FILE",
-                    Engine::Postgresql => {
+                return Err(StoreError::Address(match kind {
+                    DatabaseKind::Mariadb => "options after ? are socket=PATH, ssl-mode=MODE and ssl-ca=FILE",
+                    DatabaseKind::Postgresql => {
                         "options after ? are socket=PATH, sslmode=MODE and sslrootcert=FILE"
                     }
                 }));
@@ -186,7 +188,7 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseAddress {
     /// Which database.
-    pub engine: Engine,
+    pub kind: DatabaseKind,
     /// How it is reached.
     pub endpoint: Endpoint,
     /// Who asks.
@@ -212,15 +214,15 @@ impl FromStr for DatabaseAddress {
                 _ => "it is not a URL",
             })
         })?;
-        let (engine, default_port) = match url.scheme() {
-            "mysql" | "mariadb" => (Engine::Mariadb, 3306),
-            "postgres" | "postgresql" => (Engine::Postgresql, 5432),
+        let (kind, default_port) = match url.scheme() {
+            "mysql" | "mariadb" => (DatabaseKind::Mariadb, 3306),
+            "postgres" | "postgresql" => (DatabaseKind::Postgresql, 5432),
             _ => return Err(StoreError::Address("it starts with neither mysql:// nor postgres://")),
         };
         let port = url.port().unwrap_or(default_port);
         // Addresses of IPv6 have brackets in a URL only.
         let host = url.host_str().unwrap_or("localhost").trim_matches(['[', ']']).to_owned();
-        let mut options = Options::read(engine, &url)?;
+        let mut options = Options::read(kind, &url)?;
         let endpoint = match options.socket.take() {
             Some(path) => Endpoint::Socket { path, port },
             None => Endpoint::Tcp { host, port },
@@ -233,7 +235,7 @@ impl FromStr for DatabaseAddress {
             return Err(StoreError::Address("the user is missing before @"));
         }
         let password = url.password().map(decode).transpose()?.map(Secret::new);
-        Ok(Self { engine, endpoint, user: decode(url.username())?, password, database, tls: options.tls() })
+        Ok(Self { kind, endpoint, user: decode(url.username())?, password, database, tls: options.tls() })
     }
 }
 
@@ -257,9 +259,9 @@ fn decode(text: &str) -> Result<String, StoreError> {
 
 impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.engine {
-            Engine::Mariadb => "mysql",
-            Engine::Postgresql => "postgres",
+        let scheme = match self.kind {
+            DatabaseKind::Mariadb => "mysql",
+            DatabaseKind::Postgresql => "postgres",
         };
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
@@ -267,7 +269,7 @@ impl fmt::Display for DatabaseAddress {
                 write!(f, "{scheme}://{}@{open}{host}{close}:{port}/{}", self.user, self.database)?;
                 match &self.tls {
                     Some(tls) => {
-                        write!(f, "?{}={}", words(self.engine).0, tls.check.word(self.engine))
+                        write!(f, "?{}={}", words(self.kind).0, tls.check.word(self.kind))
                     }
                     None => Ok(()),
                 }

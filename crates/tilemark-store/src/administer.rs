@@ -1,6 +1,6 @@
 //! What the owner of a server does with a store's database before and after a run: make it, let somebody in, settle it.
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::error::StoreError;
 use crate::inspect::load_state;
 use crate::open_console::open_console;
@@ -20,7 +20,7 @@ pub fn create_database(owner: &DatabaseAddress, name: &str) -> Result<(), StoreE
 /// Whether the database holds a store whose load came to its end.
 pub fn holds_store(owner: &DatabaseAddress) -> Result<bool, StoreError> {
     let mut console = open_console(owner)?;
-    Ok(load_state(owner.engine, &mut *console)?.is_some_and(|state| state == STATE_COMPLETE))
+    Ok(load_state(owner.kind, &mut *console)?.is_some_and(|state| state == STATE_COMPLETE))
 }
 
 /// Lets a user in from everywhere, with all rights on the owner's database. One of this name is replaced.
@@ -28,12 +28,12 @@ pub fn let_in(owner: &DatabaseAddress, user: &str, password: &Secret) -> Result<
     let mut console = open_console(owner)?;
     let (user, password) = (quoted(user), quoted(password.reveal()));
     let database = &owner.database;
-    let statements = match owner.engine {
-        Engine::Mariadb => vec![
+    let statements = match owner.kind {
+        DatabaseKind::Mariadb => vec![
             format!("CREATE OR REPLACE USER {user}@'%' IDENTIFIED BY {password}"),
             format!("GRANT ALL ON {database}.* TO {user}@'%'"),
         ],
-        Engine::Postgresql => {
+        DatabaseKind::Postgresql => {
             let name = user.replace('\'', "\"");
             let known = format!("SELECT rolname::text FROM pg_roles WHERE rolname = {user}");
             let verb = if console.texts(&known)?.is_empty() { "CREATE" } else { "ALTER" };
@@ -56,10 +56,10 @@ pub fn let_in(owner: &DatabaseAddress, user: &str, password: &Secret) -> Result<
 
 /// Settles a store before it is frozen: nothing is left to be cleaned up in the background afterwards.
 pub fn settle(owner: &DatabaseAddress) -> Result<(), StoreError> {
-    open_console(owner)?.run(match owner.engine {
+    open_console(owner)?.run(match owner.kind {
         // The next shutdown purges all and merges all before it ends.
-        Engine::Mariadb => "SET GLOBAL innodb_fast_shutdown = 0",
-        Engine::Postgresql => "CHECKPOINT",
+        DatabaseKind::Mariadb => "SET GLOBAL innodb_fast_shutdown = 0",
+        DatabaseKind::Postgresql => "CHECKPOINT",
     })
 }
 

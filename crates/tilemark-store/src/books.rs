@@ -1,6 +1,6 @@
 //! The database's own account of what happened, read before and after a run.
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::console::{Console, int};
 use crate::error::StoreError;
 use crate::open_console::open_console;
@@ -78,25 +78,25 @@ pub trait Books {
 
 /// The books of a real database.
 pub struct DatabaseBooks {
-    engine: Engine,
+    kind: DatabaseKind,
     console: Box<dyn Console>,
 }
 
 impl DatabaseBooks {
     /// Connects.
     pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
-        Ok(Self { engine: address.engine, console: open_console(address)? })
+        Ok(Self { kind: address.kind, console: open_console(address)? })
     }
 
     fn ints(&self, columns: &[&str]) -> String {
-        columns.iter().map(|column| int(self.engine, column)).collect::<Vec<_>>().join(", ")
+        columns.iter().map(|column| int(self.kind, column)).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Books for DatabaseBooks {
     fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
         let last = |table: &str, key: &str| {
-            format!("SELECT {} FROM {table}", int(self.engine, &format!("COALESCE(MAX({key}), 0)")))
+            format!("SELECT {} FROM {table}", int(self.kind, &format!("COALESCE(MAX({key}), 0)")))
         };
         let (last_order, last_customer) = (last("orders", "orderid"), last("customers", "customerid"));
         let stock = format!(

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use tilemark_store_data::{Generator, Progress, Table, TableSum};
 
-use crate::address::Engine;
+use crate::address::DatabaseKind;
 use crate::error::StoreError;
 
 /// Rows of text that are read: far more than a server has tables, columns, indexes and settings that are asked for.
@@ -34,10 +34,10 @@ pub(crate) trait Console: Send {
 }
 
 /// A whole number of 64 bits, whatever type the expression has.
-pub(crate) fn int(engine: Engine, expression: &str) -> String {
-    match engine {
-        Engine::Mariadb => format!("CAST({expression} AS SIGNED)"),
-        Engine::Postgresql => format!("CAST({expression} AS bigint)"),
+pub(crate) fn int(kind: DatabaseKind, expression: &str) -> String {
+    match kind {
+        DatabaseKind::Mariadb => format!("CAST({expression} AS SIGNED)"),
+        DatabaseKind::Postgresql => format!("CAST({expression} AS bigint)"),
     }
 }
 

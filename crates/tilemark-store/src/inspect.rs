@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::books::PRODUCTS_MAX;
 use crate::console::{Console, int};
 use crate::error::StoreError;
@@ -39,43 +39,43 @@ pub struct FoundSetting {
 /// Checks version, rights to write, free connections, tables, indexes and rows for a run with `clients` clients.
 pub fn inspect(address: &DatabaseAddress, clients: u32) -> Result<StoreFacts, StoreError> {
     let mut console = open_console(address)?;
-    let engine = address.engine;
-    let server = check_version(engine, &mut *console)?;
-    check_writable(engine, &mut *console)?;
-    check_connections(engine, &mut *console, u64::from(clients) + OWN_CONNECTIONS)?;
+    let kind = address.kind;
+    let server = check_version(kind, &mut *console)?;
+    check_writable(kind, &mut *console)?;
+    check_connections(kind, &mut *console, u64::from(clients) + OWN_CONNECTIONS)?;
     // Before the schema: half a store lacks keys, and loading it whole is the remedy.
-    check_whole(engine, &mut *console)?;
-    check_schema(engine, &mut *console)?;
-    let products = check_rows(engine, &mut *console)?;
+    check_whole(kind, &mut *console)?;
+    check_schema(kind, &mut *console)?;
+    let products = check_rows(kind, &mut *console)?;
     let customers = console
-        .number(&format!("SELECT {} FROM customers WHERE username LIKE 'user%'", int(engine, "COUNT(*)")))?
+        .number(&format!("SELECT {} FROM customers WHERE username LIKE 'user%'", int(kind, "COUNT(*)")))?
         as u64;
     if customers == 0 {
         return Err(StoreError::HalfLoaded("customers has no `user1`".to_owned()));
     }
-    Ok(StoreFacts { server, settings: settings(engine, &mut *console)?, customers, products })
+    Ok(StoreFacts { server, settings: settings(kind, &mut *console)?, customers, products })
 }
 
 /// Says what the server is, if it is something that the store runs on.
-pub(crate) fn check_version(engine: Engine, console: &mut dyn Console) -> Result<String, StoreError> {
-    judge_version(engine, console.texts("SELECT version()")?.concat())
+pub(crate) fn check_version(kind: DatabaseKind, console: &mut dyn Console) -> Result<String, StoreError> {
+    judge_version(kind, console.texts("SELECT version()")?.concat())
 }
 
-fn judge_version(engine: Engine, version: String) -> Result<String, StoreError> {
+fn judge_version(kind: DatabaseKind, version: String) -> Result<String, StoreError> {
     let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
     let mut parts = digits.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     let found: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    let (right, wanted) = match engine {
-        Engine::Mariadb => (version.contains("MariaDB") && found >= (10, 6), "MariaDB 10.6 or newer"),
-        Engine::Postgresql => (found >= (13, 0), "PostgreSQL 13 or newer"),
+    let (right, wanted) = match kind {
+        DatabaseKind::Mariadb => (version.contains("MariaDB") && found >= (10, 6), "MariaDB 10.6 or newer"),
+        DatabaseKind::Postgresql => (found >= (13, 0), "PostgreSQL 13 or newer"),
     };
     if right { Ok(version) } else { Err(StoreError::WrongVersion { found: version, wanted }) }
 }
 
-pub(crate) fn check_writable(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
-    let sql = match engine {
-        Engine::Mariadb => "SELECT CAST(@@read_only + @@innodb_read_only AS CHAR)",
-        Engine::Postgresql => {
+pub(crate) fn check_writable(kind: DatabaseKind, console: &mut dyn Console) -> Result<(), StoreError> {
+    let sql = match kind {
+        DatabaseKind::Mariadb => "SELECT CAST(@@read_only + @@innodb_read_only AS CHAR)",
+        DatabaseKind::Postgresql => {
             "SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')::bool \
              THEN '1' ELSE '0' END"
         }
@@ -83,14 +83,14 @@ pub(crate) fn check_writable(engine: Engine, console: &mut dyn Console) -> Resul
     if console.texts(sql)?.concat() == "0" { Ok(()) } else { Err(StoreError::ReadOnly { source: None }) }
 }
 
-fn check_connections(engine: Engine, console: &mut dyn Console, needed: u64) -> Result<(), StoreError> {
+fn check_connections(kind: DatabaseKind, console: &mut dyn Console, needed: u64) -> Result<(), StoreError> {
     // Our own connection is counted as used and is needed, so it is added again.
-    let sql = match engine {
-        Engine::Mariadb => {
+    let sql = match kind {
+        DatabaseKind::Mariadb => {
             "SELECT CAST(@@max_connections - VARIABLE_VALUE + 1 AS SIGNED) FROM information_schema.GLOBAL_STATUS \
              WHERE VARIABLE_NAME = 'THREADS_CONNECTED'"
         }
-        Engine::Postgresql => {
+        DatabaseKind::Postgresql => {
             "SELECT CAST(current_setting('max_connections')::int \
              - current_setting('superuser_reserved_connections')::int - count(*) + 1 AS bigint) \
              FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -102,36 +102,36 @@ fn check_connections(engine: Engine, console: &mut dyn Console, needed: u64) -> 
 
 /// Text in lower case of `expression` for all that `from` selects in the current database.
 fn catalogue(
-    engine: Engine,
+    kind: DatabaseKind,
     console: &mut dyn Console,
     mariadb: &str,
     postgresql: &str,
 ) -> Result<HashSet<String>, StoreError> {
-    let sql = match engine {
-        Engine::Mariadb => mariadb,
-        Engine::Postgresql => postgresql,
+    let sql = match kind {
+        DatabaseKind::Mariadb => mariadb,
+        DatabaseKind::Postgresql => postgresql,
     };
     Ok(console.texts(sql)?.into_iter().collect())
 }
 
 /// Names of all tables in the current database.
-pub(crate) fn tables(engine: Engine, console: &mut dyn Console) -> Result<HashSet<String>, StoreError> {
+pub(crate) fn tables(kind: DatabaseKind, console: &mut dyn Console) -> Result<HashSet<String>, StoreError> {
     catalogue(
-        engine,
+        kind,
         console,
         "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
         "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()",
     )
 }
 
-fn check_schema(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
+fn check_schema(kind: DatabaseKind, console: &mut dyn Console) -> Result<(), StoreError> {
     let found = catalogue(
-        engine,
+        kind,
         console,
         "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()",
         "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()",
     )?;
-    let existing = tables(engine, console)?;
+    let existing = tables(kind, console)?;
     let mut problems: Vec<String> = Vec::new();
     for table in TABLES {
         if !existing.contains(table) {
@@ -142,14 +142,14 @@ fn check_schema(engine: Engine, console: &mut dyn Console) -> Result<(), StoreEr
         problems.extend(missing.map(|column| format!("column {table}.{column} is missing")));
     }
     if problems.is_empty() {
-        problems = missing_indexes(engine, console)?;
+        problems = missing_indexes(kind, console)?;
     }
     if problems.is_empty() { Ok(()) } else { Err(StoreError::WrongSchema { problems }) }
 }
 
-fn missing_indexes(engine: Engine, console: &mut dyn Console) -> Result<Vec<String>, StoreError> {
+fn missing_indexes(kind: DatabaseKind, console: &mut dyn Console) -> Result<Vec<String>, StoreError> {
     let found = catalogue(
-        engine,
+        kind,
         console,
         "SELECT CONCAT(table_name, '.', column_name, ' ', IF(index_type = 'FULLTEXT', 'words', seq_in_index)) \
          FROM information_schema.statistics WHERE table_schema = DATABASE()",
@@ -182,16 +182,19 @@ fn missing_indexes(engine: Engine, console: &mut dyn Console) -> Result<Vec<Stri
 }
 
 /// What our mark says about the load that made the store; `None` where there is no mark, as in a store built by hand.
-pub(crate) fn load_state(engine: Engine, console: &mut dyn Console) -> Result<Option<String>, StoreError> {
-    if !tables(engine, console)?.contains(STATE_TABLE) {
+pub(crate) fn load_state(
+    kind: DatabaseKind,
+    console: &mut dyn Console,
+) -> Result<Option<String>, StoreError> {
+    if !tables(kind, console)?.contains(STATE_TABLE) {
         return Ok(None);
     }
     Ok(Some(console.texts(&format!("SELECT state FROM {STATE_TABLE}"))?.concat()))
 }
 
 /// Checks that a load, if it was ours, came to its end.
-pub(crate) fn check_whole(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
-    match load_state(engine, console)? {
+pub(crate) fn check_whole(kind: DatabaseKind, console: &mut dyn Console) -> Result<(), StoreError> {
+    match load_state(kind, console)? {
         Some(state) if state != STATE_COMPLETE => {
             let text = format!(
                 "an earlier load was interrupted, or another is under way (table {STATE_TABLE} says `{state}`)"
@@ -203,11 +206,11 @@ pub(crate) fn check_whole(engine: Engine, console: &mut dyn Console) -> Result<(
 }
 
 /// Checks that nothing is missing from small tables.
-fn check_rows(engine: Engine, console: &mut dyn Console) -> Result<u64, StoreError> {
-    let mut ask = |sql: &str| console.number(&sql.replace("COUNT(*)", &int(engine, "COUNT(*)")));
+fn check_rows(kind: DatabaseKind, console: &mut dyn Console) -> Result<u64, StoreError> {
+    let mut ask = |sql: &str| console.number(&sql.replace("COUNT(*)", &int(kind, "COUNT(*)")));
     let products = ask("SELECT COUNT(*) FROM products")?;
     let stocked = ask("SELECT COUNT(*) FROM inventory")?;
-    let last = ask(&format!("SELECT {} FROM products", int(engine, "COALESCE(MAX(prod_id), 0)")))?;
+    let last = ask(&format!("SELECT {} FROM products", int(kind, "COALESCE(MAX(prod_id), 0)")))?;
     if products <= 0 || products != last || products != stocked {
         let text = format!("{products} products with ids up to {last}, {stocked} of them in inventory");
         return Err(StoreError::HalfLoaded(text));
@@ -224,15 +227,15 @@ fn check_rows(engine: Engine, console: &mut dyn Console) -> Result<u64, StoreErr
     Ok(products as u64)
 }
 
-fn settings(engine: Engine, console: &mut dyn Console) -> Result<Vec<FoundSetting>, StoreError> {
-    let names: &[&str] = match engine {
-        Engine::Mariadb => &[
+fn settings(kind: DatabaseKind, console: &mut dyn Console) -> Result<Vec<FoundSetting>, StoreError> {
+    let names: &[&str] = match kind {
+        DatabaseKind::Mariadb => &[
             "innodb_flush_log_at_trx_commit",
             "innodb_doublewrite",
             "innodb_buffer_pool_size",
             "innodb_log_file_size",
         ],
-        Engine::Postgresql => &[
+        DatabaseKind::Postgresql => &[
             "fsync",
             "synchronous_commit",
             "full_page_writes",
@@ -244,9 +247,9 @@ fn settings(engine: Engine, console: &mut dyn Console) -> Result<Vec<FoundSettin
     names
         .iter()
         .map(|name| {
-            let sql = match engine {
-                Engine::Mariadb => format!("SELECT CAST(@@{name} AS CHAR)"),
-                Engine::Postgresql => format!("SELECT current_setting('{name}')"),
+            let sql = match kind {
+                DatabaseKind::Mariadb => format!("SELECT CAST(@@{name} AS CHAR)"),
+                DatabaseKind::Postgresql => format!("SELECT current_setting('{name}')"),
             };
             Ok(FoundSetting { name, value: console.texts(&sql)?.concat() })
         })
@@ -259,16 +262,16 @@ mod tests {
 
     #[test]
     fn versions_are_judged_by_maker_and_number() {
-        let right = |engine, text: &str| judge_version(engine, text.to_owned()).is_ok();
-        assert!(right(Engine::Mariadb, "10.11.19-MariaDB-0+deb12u1"));
-        assert!(right(Engine::Mariadb, "11.4.2-MariaDB"));
+        let right = |kind, text: &str| judge_version(kind, text.to_owned()).is_ok();
+        assert!(right(DatabaseKind::Mariadb, "10.11.19-MariaDB-0+deb12u1"));
+        assert!(right(DatabaseKind::Mariadb, "11.4.2-MariaDB"));
         assert!(right(
-            Engine::Postgresql,
+            DatabaseKind::Postgresql,
             "PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu"
         ));
-        assert!(!right(Engine::Mariadb, "10.5.9-MariaDB"));
-        assert!(!right(Engine::Postgresql, "PostgreSQL 9.6.24 on x86_64-pc-linux-gnu"));
-        let error = judge_version(Engine::Mariadb, "8.0.36".to_owned()).unwrap_err();
+        assert!(!right(DatabaseKind::Mariadb, "10.5.9-MariaDB"));
+        assert!(!right(DatabaseKind::Postgresql, "PostgreSQL 9.6.24 on x86_64-pc-linux-gnu"));
+        let error = judge_version(DatabaseKind::Mariadb, "8.0.36".to_owned()).unwrap_err();
         assert_eq!(error.to_string(), "the server is 8.0.36; MariaDB 10.6 or newer is needed");
     }
 }

@@ -37,7 +37,7 @@ mod threads;
 mod tls;
 mod transaction;
 
-pub use address::{CertificateCheck, DatabaseAddress, DatabaseTls, Endpoint, Engine};
+pub use address::{CertificateCheck, DatabaseAddress, DatabaseKind, DatabaseTls, Endpoint};
 pub use administer::{answers, create_database, holds_store, let_in, settle};
 pub use audit::{AuditReport, audit};
 pub use books::{Books, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot};

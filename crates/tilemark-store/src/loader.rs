@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::console::{Console, int};
 use crate::error::StoreError;
 use crate::inspect::{check_version, check_whole, check_writable, tables};
@@ -81,11 +81,11 @@ pub fn load_database(
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Loaded, StoreError> {
     let mut console = open_console(address)?;
-    let server = check_version(address.engine, &mut *console)?;
-    check_writable(address.engine, &mut *console)?;
+    let server = check_version(address.kind, &mut *console)?;
+    check_writable(address.kind, &mut *console)?;
     // What an earlier load left behind is reported as that, not as somebody's tables.
-    check_whole(address.engine, &mut *console)?;
-    let existing = tables(address.engine, &mut *console)?;
+    check_whole(address.kind, &mut *console)?;
+    let existing = tables(address.kind, &mut *console)?;
     if let Some(table) = TABLES.iter().chain([&STATE_TABLE]).find(|&&table| existing.contains(table)) {
         return Err(StoreError::AlreadyLoaded((*table).to_owned()));
     }
@@ -93,7 +93,7 @@ pub fn load_database(
         let (table, tables) = (table.clone(), existing.len());
         return Err(StoreError::NotEmpty { table, tables });
     }
-    let mut made = Made::none(address.engine, &mut *console)?;
+    let mut made = Made::none(address.kind, &mut *console)?;
     match fill(address, generator, &mut *console, &mut made, progress) {
         Ok(tables) => Ok(Loaded { server, tables }),
         Err(error) => {
@@ -109,22 +109,22 @@ pub fn load_database(
 /// The tables that a load has made itself. A failed one drops these and nothing else: a table of the same name may be in
 /// another schema of the search path, and is somebody's own.
 struct Made {
-    engine: Engine,
+    kind: DatabaseKind,
     /// The schema that new tables go to, quoted.
     schema: String,
     tables: Vec<&'static str>,
 }
 
 impl Made {
-    fn none(engine: Engine, console: &mut dyn Console) -> Result<Self, StoreError> {
+    fn none(kind: DatabaseKind, console: &mut dyn Console) -> Result<Self, StoreError> {
         let schema = console
-            .texts(match engine {
-                Engine::Mariadb => "SELECT CONCAT('`', REPLACE(DATABASE(), '`', '``'), '`')",
+            .texts(match kind {
+                DatabaseKind::Mariadb => "SELECT CONCAT('`', REPLACE(DATABASE(), '`', '``'), '`')",
                 // No schema at all: then no table can be made either.
-                Engine::Postgresql => "SELECT quote_ident(COALESCE(current_schema()::text, ''))",
+                DatabaseKind::Postgresql => "SELECT quote_ident(COALESCE(current_schema()::text, ''))",
             })?
             .concat();
-        Ok(Self { engine, schema, tables: Vec::new() })
+        Ok(Self { kind, schema, tables: Vec::new() })
     }
 
     fn make(
@@ -140,7 +140,7 @@ impl Made {
 
     /// Drops them, the last one first: those that point to others were made after them, and the mark goes last.
     fn remove(&self, console: &mut dyn Console) {
-        drop(unchecked(self.engine, console));
+        drop(unchecked(self.kind, console));
         for table in self.tables.iter().rev() {
             drop(console.run(&format!("DROP TABLE {}.{table}", self.schema)));
         }
@@ -148,10 +148,10 @@ impl Made {
 }
 
 /// Switches the checks of foreign keys off for this connection, where they would be made row by row.
-fn unchecked(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
-    match engine {
-        Engine::Mariadb => console.run("SET foreign_key_checks = 0"),
-        Engine::Postgresql => Ok(()),
+fn unchecked(kind: DatabaseKind, console: &mut dyn Console) -> Result<(), StoreError> {
+    match kind {
+        DatabaseKind::Mariadb => console.run("SET foreign_key_checks = 0"),
+        DatabaseKind::Postgresql => Ok(()),
     }
 }
 
@@ -162,27 +162,27 @@ fn fill(
     made: &mut Made,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<LoadedTable>, StoreError> {
-    let engine = address.engine;
+    let kind = address.kind;
     let mark = format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)");
     // Another load may have made it since we looked: then it is reported as that.
-    made.make(STATE_TABLE, &mark, console).or_else(|error| check_whole(engine, console).and(Err(error)))?;
+    made.make(STATE_TABLE, &mark, console).or_else(|error| check_whole(kind, console).and(Err(error)))?;
     console.run(&format!("INSERT INTO {STATE_TABLE} VALUES ('loading')"))?;
     // The file makes them in this order.
-    for (table, statement) in TABLES.into_iter().zip(statements(tables_sql(engine))) {
+    for (table, statement) in TABLES.into_iter().zip(statements(tables_sql(kind))) {
         made.make(table, statement.sql, console)?;
     }
     let loaded = run_lanes(address, generator, progress)?;
     progress(LoadProgress::Checking);
-    unchecked(engine, console)?;
+    unchecked(kind, console)?;
     let remaining =
         |lane: &str| lane == FOREIGN_KEYS || !LANES.iter().copied().flatten().any(|t| t.name() == lane);
-    for statement in statements(indexes_sql(engine)).iter().filter(|statement| remaining(statement.lane)) {
+    for statement in statements(indexes_sql(kind)).iter().filter(|statement| remaining(statement.lane)) {
         go_on(generator)?;
         console.run(statement.sql)?;
         progress(LoadProgress::Checking);
     }
     go_on(generator)?;
-    finish(engine, console, &loaded)?;
+    finish(kind, console, &loaded)?;
     console.run(&format!("UPDATE {STATE_TABLE} SET state = '{STATE_COMPLETE}'"))?;
     Ok(loaded)
 }
@@ -251,7 +251,7 @@ fn run_lane(
     progress: &SyncSender<Progress>,
 ) -> Result<Vec<LoadedTable>, StoreError> {
     let mut console = open_console(address)?;
-    let indexes = statements(indexes_sql(address.engine));
+    let indexes = statements(indexes_sql(address.kind));
     lane.iter()
         .map(|&table| {
             let sum = console.load(generator, table, progress)?;
@@ -268,7 +268,7 @@ fn run_lane(
 ///
 /// Ids of the data are 1 to the number of rows without a gap, so a key points to a row if it lies in that range: one
 /// reading of each table proves it, where looking up every key would take as long as the load.
-fn finish(engine: Engine, console: &mut dyn Console, loaded: &[LoadedTable]) -> Result<(), StoreError> {
+fn finish(kind: DatabaseKind, console: &mut dyn Console, loaded: &[LoadedTable]) -> Result<(), StoreError> {
     let rows_of = |table: &str| loaded.iter().find(|at| at.table.name() == table).map_or(0, |at| at.sum.rows);
     for LoadedTable { table, sum } in loaded {
         let keys: Vec<[&str; 4]> = REFERENCES.into_iter().filter(|key| key[0] == table.name()).collect();
@@ -278,10 +278,10 @@ fn finish(engine: Engine, console: &mut dyn Console, loaded: &[LoadedTable]) -> 
             .map(|key| (key[1], rows_of(key[2])))
             .chain(own.map(|key| (key[1], sum.rows)))
             .collect();
-        let mut columns = vec![int(engine, "COUNT(*)")];
+        let mut columns = vec![int(kind, "COUNT(*)")];
         for (column, _) in &ranges {
-            columns.push(int(engine, &format!("MIN({column})")));
-            columns.push(int(engine, &format!("MAX({column})")));
+            columns.push(int(kind, &format!("MIN({column})")));
+            columns.push(int(kind, &format!("MAX({column})")));
         }
         let mut found = vec![0; columns.len()];
         console.numbers(
@@ -301,9 +301,9 @@ fn finish(engine: Engine, console: &mut dyn Console, loaded: &[LoadedTable]) -> 
             }
         }
     }
-    match engine {
-        Engine::Mariadb => console.run(&format!("ANALYZE TABLE {}", TABLES.join(", "))),
-        Engine::Postgresql => {
+    match kind {
+        DatabaseKind::Mariadb => console.run(&format!("ANALYZE TABLE {}", TABLES.join(", "))),
+        DatabaseKind::Postgresql => {
             for (table, column) in
                 [("products", "prod_id"), ("customers", "customerid"), ("orders", "orderid")]
             {

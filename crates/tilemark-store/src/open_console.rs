@@ -1,6 +1,6 @@
 //! The console of a server, whichever it is.
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::console::Console;
 use crate::error::StoreError;
 use crate::mariadb::MariadbConsole;
@@ -14,8 +14,8 @@ pub(crate) fn open_console(address: &DatabaseAddress) -> Result<Box<dyn Console>
 
 /// The same, however long the server takes.
 pub(crate) fn open_console_at(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
-    Ok(match address.engine {
-        Engine::Mariadb => Box::new(MariadbConsole::open(address)?),
-        Engine::Postgresql => Box::new(PostgresqlConsole::open(address)?),
+    Ok(match address.kind {
+        DatabaseKind::Mariadb => Box::new(MariadbConsole::open(address)?),
+        DatabaseKind::Postgresql => Box::new(PostgresqlConsole::open(address)?),
     })
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::address::{DatabaseAddress, Engine};
+use crate::address::{DatabaseAddress, DatabaseKind};
 use crate::audit::audit;
 use crate::books::{Books, DatabaseBooks};
 use crate::client::{Client, ClientDone, Clock, Schedule, Shared};
@@ -26,9 +26,9 @@ use crate::threads::start_all;
 /// Opens a client's connection.
 pub fn open_session(address: &DatabaseAddress) -> Result<Box<dyn Session>, StoreError> {
     open(address, |address| -> Result<Box<dyn Session>, StoreError> {
-        Ok(match address.engine {
-            Engine::Mariadb => Box::new(MariadbSession::open(address)?),
-            Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),
+        Ok(match address.kind {
+            DatabaseKind::Mariadb => Box::new(MariadbSession::open(address)?),
+            DatabaseKind::Postgresql => Box::new(PostgresqlSession::open(address)?),
         })
     })
 }

@@ -1,6 +1,6 @@
 //! The tables and keys of the store, as the SQL files of this crate say them.
 
-use crate::address::Engine;
+use crate::address::DatabaseKind;
 
 /// Marks a database while it is loaded. A store built by hand does not have it, and need not.
 pub(crate) const STATE_TABLE: &str = "load_state";
@@ -34,18 +34,18 @@ pub(crate) fn columns(table: &str) -> &'static [&'static str] {
 }
 
 /// SQL that makes the empty tables, for reading and for building a store by hand.
-pub fn tables_sql(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Mariadb => include_str!("../sql/mariadb-tables.sql"),
-        Engine::Postgresql => include_str!("../sql/postgresql-tables.sql"),
+pub fn tables_sql(kind: DatabaseKind) -> &'static str {
+    match kind {
+        DatabaseKind::Mariadb => include_str!("../sql/mariadb-tables.sql"),
+        DatabaseKind::Postgresql => include_str!("../sql/postgresql-tables.sql"),
     }
 }
 
 /// SQL that makes keys, full-text indexes and foreign keys once the rows are there.
-pub fn indexes_sql(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Mariadb => include_str!("../sql/mariadb-indexes.sql"),
-        Engine::Postgresql => include_str!("../sql/postgresql-indexes.sql"),
+pub fn indexes_sql(kind: DatabaseKind) -> &'static str {
+    match kind {
+        DatabaseKind::Mariadb => include_str!("../sql/mariadb-indexes.sql"),
+        DatabaseKind::Postgresql => include_str!("../sql/postgresql-indexes.sql"),
     }
 }
 
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn every_table_is_made_and_every_index_has_a_lane() {
-        for engine in [Engine::Mariadb, Engine::Postgresql] {
-            let made = statements(tables_sql(engine));
+        for kind in [DatabaseKind::Mariadb, DatabaseKind::Postgresql] {
+            let made = statements(tables_sql(kind));
             assert_eq!(made.len(), TABLES.len());
             for (statement, table) in made.iter().zip(TABLES) {
                 assert!(statement.sql.starts_with(&format!("CREATE TABLE {table} (")), "{}", statement.sql);
@@ -88,7 +88,7 @@ mod tests {
                     columns(table).iter().all(|column| statement.sql.contains(&format!("\n  {column} ")))
                 );
             }
-            for statement in statements(indexes_sql(engine)) {
+            for statement in statements(indexes_sql(kind)) {
                 let lane = statement.lane;
                 assert!(lane == FOREIGN_KEYS || TABLES.contains(&lane), "{}", statement.sql);
                 assert!(statement.sql.starts_with("ALTER") || statement.sql.starts_with("CREATE"));

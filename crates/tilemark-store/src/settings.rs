@@ -1,6 +1,6 @@
 //! Settings of a database server, sized from the memory it may use.
 
-use crate::address::Engine;
+use crate::address::DatabaseKind;
 use crate::error::StoreError;
 
 /// What a commit promises. It is stated beside every figure.
@@ -36,7 +36,7 @@ const MIB: u64 = 1 << 20;
 /// MariaDB: three quarters of the memory are the buffer pool, as in the published experiment (3 of 4 GB). PostgreSQL
 /// relies on the system's page cache, so a quarter is its own buffer and the planner gets three quarters in all.
 pub fn server_settings(
-    engine: Engine,
+    kind: DatabaseKind,
     memory_bytes: u64,
     clients: u32,
     durability: Durability,
@@ -50,8 +50,8 @@ pub fn server_settings(
     let pool = memory_bytes / 4 * 3;
     let log = (pool / 3).clamp(16 * MIB, 2048 * MIB);
     let full = durability == Durability::Full;
-    let pairs: Vec<(&'static str, String)> = match engine {
-        Engine::Mariadb => vec![
+    let pairs: Vec<(&'static str, String)> = match kind {
+        DatabaseKind::Mariadb => vec![
             ("innodb_buffer_pool_size", mebibytes(pool)),
             ("innodb_log_file_size", mebibytes(log)),
             ("innodb_flush_log_at_trx_commit", if full { "1" } else { "2" }.into()),
@@ -65,7 +65,7 @@ pub fn server_settings(
             ("skip_log_bin", "ON".into()),
             ("table_open_cache", "2000".into()),
         ],
-        Engine::Postgresql => vec![
+        DatabaseKind::Postgresql => vec![
             ("shared_buffers", mebibytes(memory_bytes / 4).replace('M', "MB")),
             ("effective_cache_size", mebibytes(pool).replace('M', "MB")),
             (
@@ -90,19 +90,19 @@ pub fn server_settings(
 mod tests {
     use super::*;
 
-    fn value(engine: Engine, durability: Durability, name: &str) -> String {
-        let settings = server_settings(engine, 4096 * MIB, 32, durability).unwrap();
+    fn value(kind: DatabaseKind, durability: Durability, name: &str) -> String {
+        let settings = server_settings(kind, 4096 * MIB, 32, durability).unwrap();
         settings.into_iter().find(|setting| setting.name == name).map(|setting| setting.value).unwrap()
     }
 
     #[test]
     fn four_gibibytes_give_the_published_buffer_pool_and_full_durability() {
-        assert_eq!(value(Engine::Mariadb, Durability::Full, "innodb_buffer_pool_size"), "3072M");
-        assert_eq!(value(Engine::Mariadb, Durability::Full, "innodb_flush_log_at_trx_commit"), "1");
-        assert_eq!(value(Engine::Mariadb, Durability::Full, "innodb_doublewrite"), "ON");
-        assert_eq!(value(Engine::Postgresql, Durability::Full, "fsync"), "on");
-        assert_eq!(value(Engine::Postgresql, Durability::Full, "shared_buffers"), "1024MB");
-        assert_eq!(value(Engine::Postgresql, Durability::Relaxed, "synchronous_commit"), "off");
-        assert!(server_settings(Engine::Mariadb, MIB, 1, Durability::Full).is_err());
+        assert_eq!(value(DatabaseKind::Mariadb, Durability::Full, "innodb_buffer_pool_size"), "3072M");
+        assert_eq!(value(DatabaseKind::Mariadb, Durability::Full, "innodb_flush_log_at_trx_commit"), "1");
+        assert_eq!(value(DatabaseKind::Mariadb, Durability::Full, "innodb_doublewrite"), "ON");
+        assert_eq!(value(DatabaseKind::Postgresql, Durability::Full, "fsync"), "on");
+        assert_eq!(value(DatabaseKind::Postgresql, Durability::Full, "shared_buffers"), "1024MB");
+        assert_eq!(value(DatabaseKind::Postgresql, Durability::Relaxed, "synchronous_commit"), "off");
+        assert!(server_settings(DatabaseKind::Mariadb, MIB, 1, Durability::Full).is_err());
     }
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use common::{Server, load, small_store, start, start_with};
 use mysql::prelude::Queryable;
 use tilemark_store::{
-    Arrivals, Cart, DatabaseAddress, DatabaseBooks, Demand, Endpoint, Engine, Item, LoadProgress, LoadResult,
-    NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql, inspect,
-    load_database, open_session, run_load, run_load_with, tables_sql,
+    Arrivals, Cart, DatabaseAddress, DatabaseBooks, DatabaseKind, Demand, Endpoint, Item, LoadProgress,
+    LoadResult, NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql,
+    inspect, load_database, open_session, run_load, run_load_with, tables_sql,
 };
 use tilemark_store_data::{DataSize, Generator, Rule, Store, StoreDataError, Table, write_files};
 
@@ -34,8 +34,8 @@ fn assert_agrees(result: &LoadResult) {
     assert!(result.orders > 0 && audit.orders >= result.orders);
 }
 
-fn loading_and_running(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn loading_and_running(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
     match inspect(&address, 1).unwrap_err() {
         StoreError::WrongSchema { problems } => {
@@ -77,8 +77,8 @@ fn loading_and_running(engine: Engine) {
 }
 
 /// Twenty products and sixteen clients: every order meets the locks of others, shortages and restocks.
-fn contention(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn contention(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
     let store = Store { rule: Rule::Smooth, seed: 7, customers: 200, orders: 100, products: 20 };
     load_database(&address, &Arc::new(Generator::new(store, 1).unwrap()), &mut |_| {}).unwrap();
@@ -100,13 +100,13 @@ impl Stranger {
         let Endpoint::Socket { path, port } = &address.endpoint else {
             panic!("servers of tests have sockets")
         };
-        match address.engine {
-            Engine::Mariadb => {
+        match address.kind {
+            DatabaseKind::Mariadb => {
                 let options = mysql::OptsBuilder::new().socket(path.to_str()).user(Some(&address.user));
                 let options = options.db_name(Some(&address.database));
                 Self::Mariadb(mysql::Conn::new(mysql::Opts::from(options)).unwrap())
             }
-            Engine::Postgresql => {
+            DatabaseKind::Postgresql => {
                 let mut config = postgres::Config::new();
                 config.host_path(path).port(*port).user(&address.user).dbname(&address.database);
                 Self::Postgresql(Box::new(config.connect(postgres::NoTls).unwrap()))
@@ -140,9 +140,11 @@ impl Stranger {
 
 /// Whether a transaction waits for a lock of another.
 fn somebody_waits(server: &Server) -> bool {
-    let waiting = match server.engine {
-        Engine::Mariadb => "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-        Engine::Postgresql => "SELECT COUNT(*) FROM pg_locks WHERE NOT granted",
+    let waiting = match server.kind {
+        DatabaseKind::Mariadb => {
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        }
+        DatabaseKind::Postgresql => "SELECT COUNT(*) FROM pg_locks WHERE NOT granted",
     };
     server.sql("store", waiting) != "0"
 }
@@ -204,8 +206,8 @@ fn crossed_purchase(
 }
 
 /// A deadlock made by a second session: the whole purchase is retried and is there once.
-fn deadlock(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn deadlock(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let server = Arc::new(server);
     let address = server.database("store");
     load(&address).unwrap();
@@ -281,8 +283,8 @@ fn sabotage(act: Act, cart: &Cart, purchase: &Purchase) -> Option<String> {
     Some(sql)
 }
 
-fn defects(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn defects(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let server = Arc::new(server);
     let address = server.database("store");
     load(&address).unwrap();
@@ -329,8 +331,8 @@ fn defects(engine: Engine) {
     }
 }
 
-fn bad_input(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn bad_input(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
     load(&address).unwrap();
     let refused = || inspect(&address, 4).unwrap_err();
@@ -357,9 +359,9 @@ fn bad_input(engine: Engine) {
         "the schema is not that of the store: column reorder.quan_low is missing"
     );
     sql("ALTER TABLE reorder RENAME COLUMN quan_lo TO quan_low");
-    sql(match engine {
-        Engine::Mariadb => "DROP INDEX products_title ON products",
-        Engine::Postgresql => "DROP INDEX products_title",
+    sql(match kind {
+        DatabaseKind::Mariadb => "DROP INDEX products_title ON products",
+        DatabaseKind::Postgresql => "DROP INDEX products_title",
     });
     let text = refused().to_string();
     assert_eq!(text, "the schema is not that of the store: full-text index on products.title is missing");
@@ -367,14 +369,14 @@ fn bad_input(engine: Engine) {
     let unfinished = refused();
     assert!(matches!(unfinished, StoreError::HalfLoaded(_)), "its keys come last: {unfinished}");
     sql("UPDATE load_state SET state = 'complete'");
-    sql(match engine {
-        Engine::Mariadb => "ALTER TABLE products ADD FULLTEXT KEY products_title (title)",
-        Engine::Postgresql => {
+    sql(match kind {
+        DatabaseKind::Mariadb => "ALTER TABLE products ADD FULLTEXT KEY products_title (title)",
+        DatabaseKind::Postgresql => {
             "CREATE INDEX products_title ON products USING gin (to_tsvector('simple', title))"
         }
     });
 
-    if engine == Engine::Postgresql {
+    if kind == DatabaseKind::Postgresql {
         sql("ALTER TABLE customers ALTER COLUMN customerid TYPE bigint");
         let result = run(&address, &demand(1));
         let kinds = format!("{:?}", result.error_kinds);
@@ -383,9 +385,9 @@ fn bad_input(engine: Engine) {
         sql("ALTER TABLE customers ALTER COLUMN customerid TYPE int");
     }
 
-    let (closed, open) = match engine {
-        Engine::Mariadb => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
-        Engine::Postgresql => (
+    let (closed, open) = match kind {
+        DatabaseKind::Mariadb => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+        DatabaseKind::Postgresql => (
             "ALTER DATABASE store SET default_transaction_read_only = on",
             "SET default_transaction_read_only = off; ALTER DATABASE store SET default_transaction_read_only = off",
         ),
@@ -416,20 +418,20 @@ fn bad_input(engine: Engine) {
 }
 
 /// A load that fails half-way leaves an empty database, into which the next one goes.
-fn failed_load(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn failed_load(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
-    let (breaking, repairing) = match engine {
-        Engine::Mariadb => ("SET GLOBAL local_infile = 0", "SET GLOBAL local_infile = 1"),
+    let (breaking, repairing) = match kind {
+        DatabaseKind::Mariadb => ("SET GLOBAL local_infile = 0", "SET GLOBAL local_infile = 1"),
         // The name of an index is taken.
-        Engine::Postgresql => ("CREATE SEQUENCE products_title", "DROP SEQUENCE products_title"),
+        DatabaseKind::Postgresql => ("CREATE SEQUENCE products_title", "DROP SEQUENCE products_title"),
     };
     server.sql("store", breaking);
     let error = load(&address).unwrap_err();
     let right = matches!(
-        (engine, &error),
-        (Engine::Mariadb, StoreError::LocalInfileOff { .. })
-            | (Engine::Postgresql, StoreError::Statement { .. })
+        (kind, &error),
+        (DatabaseKind::Mariadb, StoreError::LocalInfileOff { .. })
+            | (DatabaseKind::Postgresql, StoreError::Statement { .. })
     );
     assert!(right, "{}", error.with_causes());
     server.sql("store", repairing);
@@ -446,7 +448,7 @@ fn failed_load(engine: Engine) {
 /// A load that fails drops the tables that it made, and not those of the same names in another schema.
 #[test]
 fn a_failed_load_into_postgresql_drops_nothing_of_others() {
-    let Some(server) = start(Engine::Postgresql) else { return };
+    let Some(server) = start(DatabaseKind::Postgresql) else { return };
     let address = server.database("store");
     // The user is `store`, so the search path "$user", public begins with this schema.
     server.sql(
@@ -469,24 +471,24 @@ fn a_failed_load_into_postgresql_drops_nothing_of_others() {
 }
 
 /// The load needs nothing but the documented tables: built and filled here by the server's own client.
-fn built_by_hand(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn built_by_hand(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
     let files = server.readable_folder();
     write_files(&small_store(), &files, |_| {}).unwrap();
-    server.sql("store", tables_sql(engine));
+    server.sql("store", tables_sql(kind));
     for table in Table::ALL {
         let path = files.join(format!("{table}.csv"));
         let (path, columns) = (path.display(), table.columns().join(", "));
         server.sql(
             "store",
-            &match engine {
-                Engine::Mariadb => {
+            &match kind {
+                DatabaseKind::Mariadb => {
                     format!(
                         "LOAD DATA INFILE '{path}' INTO TABLE {table} FIELDS TERMINATED BY ',' ({columns})"
                     )
                 }
-                Engine::Postgresql => {
+                DatabaseKind::Postgresql => {
                     let force =
                         if table == Table::Customers { ", FORCE_NOT_NULL (address2, state)" } else { "" };
                     format!("COPY {table} ({columns}) FROM '{path}' WITH (FORMAT csv{force})")
@@ -494,8 +496,8 @@ fn built_by_hand(engine: Engine) {
             },
         );
     }
-    server.sql("store", indexes_sql(engine));
-    if engine == Engine::Postgresql {
+    server.sql("store", indexes_sql(kind));
+    if kind == DatabaseKind::Postgresql {
         for (table, id) in [("orders", "orderid"), ("customers", "customerid")] {
             let sequence = format!("pg_get_serial_sequence('{table}', '{id}')");
             server.sql("store", &format!("SELECT setval({sequence}, (SELECT MAX({id}) FROM {table}))"));
@@ -505,8 +507,8 @@ fn built_by_hand(engine: Engine) {
     server.check_books("store");
 }
 
-fn crash(engine: Engine) {
-    let Some(server) = start(engine) else { return };
+fn crash(kind: DatabaseKind) {
+    let Some(server) = start(kind) else { return };
     let address = server.database("store");
     load(&address).unwrap();
     let server = Arc::new(Mutex::new(server));
@@ -543,7 +545,7 @@ fn crash(engine: Engine) {
 #[test]
 fn a_full_mariadb_is_named_and_emptied() {
     let settings = ["innodb_file_per_table=OFF", "innodb_data_file_path=ibdata1:12M:autoextend:max:20M"];
-    let Some(server) = start_with(Engine::Mariadb, &settings) else { return };
+    let Some(server) = start_with(DatabaseKind::Mariadb, &settings) else { return };
     let address = server.database("store");
     let generator = Arc::new(Generator::new(Store::of_size(DataSize::MIN, 7), 1).unwrap());
     let error = load_database(&address, &generator, &mut |_| {}).unwrap_err();
@@ -554,7 +556,7 @@ fn a_full_mariadb_is_named_and_emptied() {
 /// An event trigger says what a full disk says (53100), in the middle of a load.
 #[test]
 fn a_full_postgresql_is_named_and_emptied() {
-    let Some(server) = start(Engine::Postgresql) else { return };
+    let Some(server) = start(DatabaseKind::Postgresql) else { return };
     let address = server.database("store");
     server.sql(
         "store",
@@ -568,14 +570,14 @@ fn a_full_postgresql_is_named_and_emptied() {
     assert_eq!(server.sql("store", left), "0", "nothing half-made is left");
 }
 
-/// One test of each kind for each engine.
+/// Each test for each kind of database.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod mariadb {
-            $(#[test] fn $name() { super::$name(super::Engine::Mariadb); })*
+            $(#[test] fn $name() { super::$name(super::DatabaseKind::Mariadb); })*
         }
         mod postgresql {
-            $(#[test] fn $name() { super::$name(super::Engine::Postgresql); })*
+            $(#[test] fn $name() { super::$name(super::DatabaseKind::Postgresql); })*
         }
     };
 }

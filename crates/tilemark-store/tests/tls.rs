@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Secured, Server, load, start_on_loopback};
 use tilemark_store::{
-    DatabaseAddress, Demand, Engine, StoreError, inspect, load_database, open_session, run_load,
+    DatabaseAddress, DatabaseKind, Demand, StoreError, inspect, load_database, open_session, run_load,
 };
 use tilemark_store_data::{Generator, Rule, Store, StoreDataError};
 
@@ -24,25 +24,25 @@ fn address(server: &Server, host: &str, options: &str, ca: Option<&str>) -> Data
 }
 
 /// The words that check nothing, the authority, and the name too.
-const fn words(engine: Engine) -> [&'static str; 3] {
-    match engine {
-        Engine::Mariadb => ["?ssl-mode=required", "?ssl-mode=verify-ca", "?ssl-mode=verify-identity"],
-        Engine::Postgresql => ["?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full"],
+const fn words(kind: DatabaseKind) -> [&'static str; 3] {
+    match kind {
+        DatabaseKind::Mariadb => ["?ssl-mode=required", "?ssl-mode=verify-ca", "?ssl-mode=verify-identity"],
+        DatabaseKind::Postgresql => ["?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full"],
     }
 }
 
 /// Connections of the user `web` that the server itself says are encrypted, and all of them.
 fn encrypted_of_all(server: &Server) -> (u64, u64) {
     let ask = |sql: &str| server.sql("store", sql).parse::<u64>().unwrap();
-    match server.engine {
+    match server.kind {
         // It counts those that were accepted since it started.
-        Engine::Mariadb => (
+        DatabaseKind::Mariadb => (
             ask(
                 "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'SSL_FINISHED_ACCEPTS'",
             ),
             ask("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'web'"),
         ),
-        Engine::Postgresql => (
+        DatabaseKind::Postgresql => (
             ask(
                 "SELECT COUNT(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE s.ssl AND a.usename = 'web'",
             ),
@@ -51,10 +51,10 @@ fn encrypted_of_all(server: &Server) -> (u64, u64) {
     }
 }
 
-fn a_store_is_loaded_run_and_audited(engine: Engine) {
+fn a_store_is_loaded_run_and_audited(kind: DatabaseKind) {
     let secured = Secured::make();
-    let Some(server) = start_on_loopback(engine, Some(&secured)) else { return };
-    let [_, _, full] = words(engine);
+    let Some(server) = start_on_loopback(kind, Some(&secured)) else { return };
+    let [_, _, full] = words(kind);
     let address = address(&server, "localhost", full, Some(&secured.authority));
     load(&address).unwrap();
     assert_eq!(inspect(&address, 8).unwrap().customers, 4_000);
@@ -72,10 +72,10 @@ fn a_store_is_loaded_run_and_audited(engine: Engine) {
 }
 
 /// A load that is stopped while its rows are sent leaves nothing, over TLS too.
-fn a_stopped_load_leaves_nothing(engine: Engine) {
+fn a_stopped_load_leaves_nothing(kind: DatabaseKind) {
     let secured = Secured::make();
-    let Some(server) = start_on_loopback(engine, Some(&secured)) else { return };
-    let address = address(&server, "localhost", words(engine)[0], None);
+    let Some(server) = start_on_loopback(kind, Some(&secured)) else { return };
+    let address = address(&server, "localhost", words(kind)[0], None);
     let store = Store { rule: Rule::Smooth, seed: 7, customers: 20_000, orders: 12_000, products: 1_000 };
     let generator = Arc::new(Generator::new(store, 1).unwrap());
     let stop = generator.stop_flag();
@@ -94,11 +94,11 @@ fn refused(address: &DatabaseAddress, message: &str, remedy: &str) {
     assert!(!format!("{said} {error:?}").contains("tiger"), "a password must not be printed");
 }
 
-fn mistakes(engine: Engine) {
+fn mistakes(kind: DatabaseKind) {
     let secured = Secured::make();
-    let Some(server) = start_on_loopback(engine, Some(&secured)) else { return };
+    let Some(server) = start_on_loopback(kind, Some(&secured)) else { return };
     load(&server.address("store")).unwrap();
-    let [any, authority, name] = words(engine);
+    let [any, authority, name] = words(kind);
     // Of the same name, and of another one.
     let same_name = Secured::make().authority;
     let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap().cert.pem();
@@ -112,10 +112,12 @@ fn mistakes(engine: Engine) {
     let wrong_password = server.url("localhost", any).replace("tiger", "tigress").parse().unwrap();
     refused(&wrong_password, "does not let this user in", "password");
     let no_database = server.url("localhost", &format!("x{any}")).parse().unwrap();
-    match engine {
+    match kind {
         // It does not say to a user without rights which databases there are.
-        Engine::Mariadb => refused(&no_database, "does not let this user in", "all rights on the database"),
-        Engine::Postgresql => refused(&no_database, "there is no database `storex`", "create it"),
+        DatabaseKind::Mariadb => {
+            refused(&no_database, "does not let this user in", "all rights on the database")
+        }
+        DatabaseKind::Postgresql => refused(&no_database, "there is no database `storex`", "create it"),
     }
     // Where the name is not checked, or nothing is, the same server is good.
     for (host, options, ca) in [
@@ -128,12 +130,12 @@ fn mistakes(engine: Engine) {
         opened.unwrap_or_else(|error| panic!("{host}{options}: {}", error.with_causes()));
     }
     let plain = of("localhost", "", None);
-    match engine {
-        Engine::Mariadb => {
+    match kind {
+        DatabaseKind::Mariadb => {
             server.sql("", "SET GLOBAL require_secure_transport = ON");
             refused(&plain, "does not let this user in", "add ?ssl-mode=required");
         }
-        Engine::Postgresql => {
+        DatabaseKind::Postgresql => {
             server.only_secured();
             refused(&plain, "lets nobody in without TLS", "add ?sslmode=require");
         }
@@ -141,50 +143,50 @@ fn mistakes(engine: Engine) {
     open_session(&of("localhost", any, None)).map(drop).unwrap();
 }
 
-fn a_server_without_tls(engine: Engine) {
-    let Some(server) = start_on_loopback(engine, None) else { return };
+fn a_server_without_tls(kind: DatabaseKind) {
+    let Some(server) = start_on_loopback(kind, None) else { return };
     load(&server.address("store")).unwrap();
-    let [any, ..] = words(engine);
+    let [any, ..] = words(kind);
     refused(&address(&server, "localhost", any, None), "has no TLS", "switch TLS on in the server");
     open_session(&address(&server, "localhost", "", None)).map(drop).unwrap();
 }
 
 #[test]
 fn mariadb_is_loaded_run_and_audited_over_tls() {
-    a_store_is_loaded_run_and_audited(Engine::Mariadb);
+    a_store_is_loaded_run_and_audited(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn postgresql_is_loaded_run_and_audited_over_tls() {
-    a_store_is_loaded_run_and_audited(Engine::Postgresql);
+    a_store_is_loaded_run_and_audited(DatabaseKind::Postgresql);
 }
 
 #[test]
 fn a_stopped_load_over_tls_leaves_mariadb_empty() {
-    a_stopped_load_leaves_nothing(Engine::Mariadb);
+    a_stopped_load_leaves_nothing(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn a_stopped_load_over_tls_leaves_postgresql_empty() {
-    a_stopped_load_leaves_nothing(Engine::Postgresql);
+    a_stopped_load_leaves_nothing(DatabaseKind::Postgresql);
 }
 
 #[test]
 fn each_mistake_with_tls_of_mariadb_is_named() {
-    mistakes(Engine::Mariadb);
+    mistakes(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn each_mistake_with_tls_of_postgresql_is_named() {
-    mistakes(Engine::Postgresql);
+    mistakes(DatabaseKind::Postgresql);
 }
 
 #[test]
 fn a_mariadb_without_tls_is_named() {
-    a_server_without_tls(Engine::Mariadb);
+    a_server_without_tls(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn a_postgresql_without_tls_is_named() {
-    a_server_without_tls(Engine::Postgresql);
+    a_server_without_tls(DatabaseKind::Postgresql);
 }

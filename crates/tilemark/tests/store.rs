@@ -15,14 +15,14 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+use tilemark_store::{DatabaseAddress, DatabaseKind, Endpoint};
 
 /// The address as a user writes it.
 fn url(address: &DatabaseAddress, user: &str) -> String {
     let Endpoint::Socket { path, .. } = &address.endpoint else { panic!("servers of tests have sockets") };
-    let scheme = match address.engine {
-        Engine::Mariadb => "mysql",
-        Engine::Postgresql => "postgres",
+    let scheme = match address.kind {
+        DatabaseKind::Mariadb => "mysql",
+        DatabaseKind::Postgresql => "postgres",
     };
     format!("{scheme}://{user}@localhost/{}?socket={}", address.database, path.display())
 }
@@ -40,8 +40,8 @@ fn refused(said: &Said, code: i32, message: &str) {
     assert!(!format!("{said:?}").contains("hunter2"), "a password is shown: {said:?}");
 }
 
-fn a_store_is_filled_loaded_and_audited(engine: Engine) {
-    let Some(server) = servers::start(engine) else { return };
+fn a_store_is_filled_loaded_and_audited(kind: DatabaseKind) {
+    let Some(server) = servers::start(kind) else { return };
     let home = Home::new();
     let address = server.database("store");
     let own = url(&address, &address.user);
@@ -85,15 +85,15 @@ fn a_store_is_filled_loaded_and_audited(engine: Engine) {
     refused(&load(&home, "mysql://web:hunter2@db", &[]), 2, "the name of the database is missing");
 }
 
-fn a_store_is_filled_and_loaded_over_tls(engine: Engine) {
+fn a_store_is_filled_and_loaded_over_tls(kind: DatabaseKind) {
     let secured = servers::Secured::make();
-    let Some(server) = servers::start_on_loopback(engine, Some(&secured)) else { return };
+    let Some(server) = servers::start_on_loopback(kind, Some(&secured)) else { return };
     let home = Home::new();
     let ca = home.path().join("ca.pem");
     std::fs::write(&ca, &secured.authority).unwrap();
-    let (mode, file, full) = match engine {
-        Engine::Mariadb => ("ssl-mode", "ssl-ca", "verify-identity"),
-        Engine::Postgresql => ("sslmode", "sslrootcert", "verify-full"),
+    let (mode, file, full) = match kind {
+        DatabaseKind::Mariadb => ("ssl-mode", "ssl-ca", "verify-identity"),
+        DatabaseKind::Postgresql => ("sslmode", "sslrootcert", "verify-full"),
     };
     let own = server.url("localhost", &format!("?{mode}={full}&{file}={}", ca.display()));
     let shown =
@@ -114,26 +114,26 @@ fn a_store_is_filled_and_loaded_over_tls(engine: Engine) {
 
 #[test]
 fn a_mariadb_store_is_filled_and_loaded_over_tls() {
-    a_store_is_filled_and_loaded_over_tls(Engine::Mariadb);
+    a_store_is_filled_and_loaded_over_tls(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn a_postgresql_store_is_filled_and_loaded_over_tls() {
-    a_store_is_filled_and_loaded_over_tls(Engine::Postgresql);
+    a_store_is_filled_and_loaded_over_tls(DatabaseKind::Postgresql);
 }
 
 #[test]
 fn a_mariadb_store_is_filled_loaded_and_audited() {
-    a_store_is_filled_loaded_and_audited(Engine::Mariadb);
+    a_store_is_filled_loaded_and_audited(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn a_postgresql_store_is_filled_loaded_and_audited() {
-    a_store_is_filled_loaded_and_audited(Engine::Postgresql);
+    a_store_is_filled_loaded_and_audited(DatabaseKind::Postgresql);
 }
 
-fn a_load_that_is_interrupted_leaves_no_table(engine: Engine) {
-    let Some(server) = servers::start(engine) else { return };
+fn a_load_that_is_interrupted_leaves_no_table(kind: DatabaseKind) {
+    let Some(server) = servers::start(kind) else { return };
     let home = Home::new();
     let address = server.database("store");
     let own = url(&address, &address.user);
@@ -157,12 +157,12 @@ fn a_load_that_is_interrupted_leaves_no_table(engine: Engine) {
 
 #[test]
 fn a_load_into_mariadb_that_is_interrupted_leaves_no_table() {
-    a_load_that_is_interrupted_leaves_no_table(Engine::Mariadb);
+    a_load_that_is_interrupted_leaves_no_table(DatabaseKind::Mariadb);
 }
 
 #[test]
 fn a_load_into_postgresql_that_is_interrupted_leaves_no_table() {
-    a_load_that_is_interrupted_leaves_no_table(Engine::Postgresql);
+    a_load_that_is_interrupted_leaves_no_table(DatabaseKind::Postgresql);
 }
 
 #[test]

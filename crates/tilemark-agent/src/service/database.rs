@@ -30,9 +30,9 @@ use std::{
 };
 use tilemark_agent_protocol::Service;
 use tilemark_plan::workload::{StoreDurability, StoreParameters, Work};
-use tilemark_store::{DatabaseAddress, Durability, Engine, Secret, StoreError};
+use tilemark_store::{DatabaseAddress, DatabaseKind, Durability, Secret, StoreError};
 use tilemark_store_data::{DataSize, Generator, Store};
-use tilemark_workloads::store::{DATABASE, engine_of};
+use tilemark_workloads::store::{DATABASE, database_kind_of};
 
 mod mariadb;
 mod postgresql;
@@ -60,7 +60,7 @@ const TABLES_MADE: &str = "tilemark-tables";
 
 /// One server with its folders.
 struct Server<'a> {
-    engine: Engine,
+    kind: DatabaseKind,
     parameters: &'a StoreParameters,
     service: &'a Service,
     /// Where data is.
@@ -81,10 +81,10 @@ struct SystemUser {
 /// Starts it with the store that its load will ask for, and waits until it answers.
 pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
     let parameters = parameters(service);
-    let engine = engine_of(&parameters);
-    let name = match engine {
-        Engine::Mariadb => mariadb::USER,
-        Engine::Postgresql => postgresql::USER,
+    let kind = database_kind_of(&parameters);
+    let name = match kind {
+        DatabaseKind::Mariadb => mariadb::USER,
+        DatabaseKind::Postgresql => postgresql::USER,
     };
     let user = system_user(name)?;
     for disk in [DataDisk::Data, DataDisk::Log] {
@@ -93,10 +93,9 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
     let has_one_disk = DataDisk::Data.device().exists() && !DataDisk::Log.device().exists();
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
     own(Path::new(STATE), user)?;
-    let data = DataDisk::Data.folder().join(engine.name());
-    let log =
-        if has_one_disk { PathBuf::from(LOG_BESIDE) } else { DataDisk::Log.folder() }.join(engine.name());
-    let server = Server { engine, parameters: &parameters, service, data, log, user };
+    let data = DataDisk::Data.folder().join(kind.name());
+    let log = if has_one_disk { PathBuf::from(LOG_BESIDE) } else { DataDisk::Log.folder() }.join(kind.name());
+    let server = Server { kind, parameters: &parameters, service, data, log, user };
     server.start()
 }
 
@@ -110,10 +109,10 @@ fn parameters(service: &Service) -> StoreParameters {
 /// Ends it in order and gives its disks back whole.
 pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Result<(), AgentError> {
     let id = Pid::from_child(&child);
-    let signal = match engine_of(&parameters(service)) {
-        Engine::Mariadb => Signal::TERM,
+    let signal = match database_kind_of(&parameters(service)) {
+        DatabaseKind::Mariadb => Signal::TERM,
         // Its fast end; the one by TERM waits for every client to leave.
-        Engine::Postgresql => Signal::INT,
+        DatabaseKind::Postgresql => Signal::INT,
     };
     kill_process(id, signal).map_err(step("end the database"))?;
     let deadline = Instant::now() + ENDS_WITHIN;
@@ -145,9 +144,9 @@ impl Server<'_> {
             }
         }
         let owner = self.owner();
-        let mut child = match self.engine {
-            Engine::Mariadb => mariadb::start(self, is_new)?,
-            Engine::Postgresql => postgresql::start(self, is_new)?,
+        let mut child = match self.kind {
+            DatabaseKind::Mariadb => mariadb::start(self, is_new)?,
+            DatabaseKind::Postgresql => postgresql::start(self, is_new)?,
         };
         let prepared = await_answer(&mut child, &owner, self).and_then(|()| self.prepare(&owner));
         if let Err(error) = prepared {
@@ -155,9 +154,9 @@ impl Server<'_> {
             let _ = child.wait();
             return Err(error);
         }
-        let port = match self.engine {
-            Engine::Mariadb => mariadb::PORT,
-            Engine::Postgresql => postgresql::PORT,
+        let port = match self.kind {
+            DatabaseKind::Mariadb => mariadb::PORT,
+            DatabaseKind::Postgresql => postgresql::PORT,
         };
         Ok(Started::process(port, child))
     }
@@ -222,9 +221,9 @@ impl Server<'_> {
     }
 
     fn owner(&self) -> DatabaseAddress {
-        match self.engine {
-            Engine::Mariadb => mariadb::owner(),
-            Engine::Postgresql => postgresql::owner(),
+        match self.kind {
+            DatabaseKind::Mariadb => mariadb::owner(),
+            DatabaseKind::Postgresql => postgresql::owner(),
         }
     }
 
@@ -236,7 +235,7 @@ impl Server<'_> {
         };
         let memory = self.service.memory.get();
         let settings =
-            tilemark_store::server_settings(self.engine, memory, self.parameters.clients, durability)?;
+            tilemark_store::server_settings(self.kind, memory, self.parameters.clients, durability)?;
         Ok(settings.iter().map(tilemark_store::Setting::line).collect())
     }
 
@@ -293,7 +292,7 @@ fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>)
         last_words(&log, server.service.credentials.as_ref())
     };
     let answers = || tilemark_store::answers(owner).map_err(|error| error.with_causes());
-    let service = server.engine.to_string();
+    let service = server.kind.to_string();
     let wait = Wait { service: &service, within: ANSWERS_WITHIN, retry_after: RETRY_AFTER };
     wait.until_it_serves(child, answers, said)
 }
@@ -326,7 +325,7 @@ mod tests {
     fn a_log_is_as_large_as_the_plan_took_it_for() {
         for memory in [64, 384, 1024, 4096, 65_536].map(Bytes::from_mib) {
             let settings =
-                tilemark_store::server_settings(Engine::Mariadb, memory.get(), 1, Durability::Full);
+                tilemark_store::server_settings(DatabaseKind::Mariadb, memory.get(), 1, Durability::Full);
             let log = settings.unwrap().into_iter().find(|one| one.name == "innodb_log_file_size").unwrap();
             assert_eq!(log.value, format!("{}M", database_log(memory).as_mib()), "{memory}");
         }

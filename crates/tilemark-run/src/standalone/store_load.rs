@@ -22,7 +22,7 @@ use std::{
 };
 use tilemark_plan::workload::REQUEST_FILE_BYTES_MAX;
 use tilemark_store::{
-    CertificateCheck, Endpoint, Engine, LoadProgress, LoadedTable, Secret, StoreError, load_database,
+    CertificateCheck, DatabaseKind, Endpoint, LoadProgress, LoadedTable, Secret, StoreError, load_database,
     run_load,
 };
 use tilemark_store_data::StoreDataError;
@@ -45,9 +45,9 @@ fn read_authorities(address: &mut DatabaseAddress) -> Result<(), Failure> {
     let Some(tls) = address.tls.as_mut().filter(|tls| tls.check != CertificateCheck::Any) else {
         return Ok(());
     };
-    let of_database = match address.engine {
-        Engine::Mariadb => ("ssl-ca", "`ssl-mode=required`"),
-        Engine::Postgresql => ("sslrootcert", "`sslmode=require`"),
+    let of_database = match address.kind {
+        DatabaseKind::Mariadb => ("ssl-ca", "`ssl-mode=required`"),
+        DatabaseKind::Postgresql => ("sslrootcert", "`sslmode=require`"),
     };
     let (word, any) = of_database;
     tls.ca = Some(match &tls.ca_file {
@@ -62,9 +62,9 @@ fn read_authorities(address: &mut DatabaseAddress) -> Result<(), Failure> {
 /// Fails where another protocol is spoken at a database's port. A name that is not known is the database's library to say.
 fn check_port(database: &DatabaseAddress) -> Result<(), Failure> {
     let Endpoint::Tcp { host, port } = &database.endpoint else { return Ok(()) };
-    let wanted = match database.engine {
-        Engine::Mariadb => Protocol::Mysql,
-        Engine::Postgresql => Protocol::Postgresql,
+    let wanted = match database.kind {
+        DatabaseKind::Mariadb => Protocol::Mysql,
+        DatabaseKind::Postgresql => Protocol::Postgresql,
     };
     let Ok(addresses) = (host.trim_matches(['[', ']']), *port).to_socket_addrs() else { return Ok(()) };
     port::check(&addresses.collect::<Vec<_>>(), wanted)

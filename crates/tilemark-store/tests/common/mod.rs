@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tilemark_store::{
-    DatabaseAddress, Durability, Endpoint, Engine, LoadProgress, Secret, StoreError, load_database,
+    DatabaseAddress, DatabaseKind, Durability, Endpoint, LoadProgress, Secret, StoreError, load_database,
     server_settings,
 };
 use tilemark_store_data::{Generator, Rule, Store};
 
 /// A database server that ends with this value.
 pub struct Server {
-    pub engine: Engine,
+    pub kind: DatabaseKind,
     folder: TempDir,
     command: Command,
     child: Child,
@@ -33,16 +33,16 @@ pub struct Server {
 }
 
 /// Starts a server of this kind, or says loudly why it cannot.
-pub fn start(engine: Engine) -> Option<Server> {
-    start_with(engine, &[])
+pub fn start(kind: DatabaseKind) -> Option<Server> {
+    start_with(kind, &[])
 }
 
 /// The same with more settings, `name=value`.
-pub fn start_with(engine: Engine, settings: &[&str]) -> Option<Server> {
+pub fn start_with(kind: DatabaseKind, settings: &[&str]) -> Option<Server> {
     // In memory if there is such a place, for speed.
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    start_at(engine, settings, &place)
+    start_at(kind, settings, &place)
 }
 
 /// What secures a server: PEM texts of an authority, of a certificate for `localhost` that it has signed, and of its key.
@@ -70,14 +70,14 @@ impl Secured {
 
 /// A server that is also on loopback, with TLS where something secures it. Its database `store` lets the user `web` in by the password
 /// `tiger`, and on PostgreSQL makes the network ask for passwords.
-pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Server> {
+pub fn start_on_loopback(kind: DatabaseKind, secured: Option<&Secured>) -> Option<Server> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut settings = vec![format!("port={port}")];
-    settings.extend(match engine {
-        Engine::Mariadb => ["skip-networking=0", "bind-address=127.0.0.1", "skip_name_resolve=ON"]
+    settings.extend(match kind {
+        DatabaseKind::Mariadb => ["skip-networking=0", "bind-address=127.0.0.1", "skip_name_resolve=ON"]
             .map(str::to_owned)
             .to_vec(),
-        Engine::Postgresql => vec!["listen_addresses=127.0.0.1".to_owned()],
+        DatabaseKind::Postgresql => vec!["listen_addresses=127.0.0.1".to_owned()],
     });
     let files = tempfile::Builder::new().prefix("tilemark-store-tls-").tempdir().unwrap();
     if let Some(secured) = secured {
@@ -85,7 +85,7 @@ pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Se
         fs::write(&certificate, &secured.certificate).unwrap();
         fs::write(&key, &secured.key).unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        if engine == Engine::Postgresql
+        if kind == DatabaseKind::Postgresql
             && rustix::process::getuid().is_root()
             && let Ok((user, group)) = postgres_user()
         {
@@ -94,9 +94,9 @@ pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Se
             }
         }
         let (certificate, key) = (certificate.display(), key.display());
-        settings.extend(match engine {
-            Engine::Mariadb => vec![format!("ssl_cert={certificate}"), format!("ssl_key={key}")],
-            Engine::Postgresql => {
+        settings.extend(match kind {
+            DatabaseKind::Mariadb => vec![format!("ssl_cert={certificate}"), format!("ssl_key={key}")],
+            DatabaseKind::Postgresql => {
                 vec![
                     "ssl=on".to_owned(),
                     format!("ssl_cert_file={certificate}"),
@@ -106,9 +106,9 @@ pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Se
         });
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let server = start_with(engine, &settings)?;
+    let server = start_with(kind, &settings)?;
     let owner = server.database("store");
-    if engine == Engine::Postgresql {
+    if kind == DatabaseKind::Postgresql {
         server.let_in_by("host all all all scram-sha-256\n");
         server.sql(
             "store",
@@ -121,21 +121,17 @@ pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Se
 }
 
 /// The same with its files in a folder of this place.
-pub fn start_at(engine: Engine, settings: &[&str], place: &Path) -> Option<Server> {
+pub fn start_at(kind: DatabaseKind, settings: &[&str], place: &Path) -> Option<Server> {
     let folder = tempfile::Builder::new().prefix("tilemark-store-").tempdir_in(place).unwrap();
-    let started = match engine {
-        Engine::Mariadb => start_mariadb(settings, folder),
-        Engine::Postgresql => start_postgresql(settings, folder),
+    let started = match kind {
+        DatabaseKind::Mariadb => start_mariadb(settings, folder),
+        DatabaseKind::Postgresql => start_postgresql(settings, folder),
     };
     match started {
         Ok(server) => Some(server),
         Err(reason) => {
-            assert_ne!(
-                std::env::var("TILEMARK_CI").as_deref(),
-                Ok("1"),
-                "{engine} test cannot run: {reason}"
-            );
-            eprintln!("skipped: {engine}: {reason}");
+            assert_ne!(std::env::var("TILEMARK_CI").as_deref(), Ok("1"), "{kind} test cannot run: {reason}");
+            eprintln!("skipped: {kind}: {reason}");
             None
         }
     }
@@ -152,8 +148,8 @@ fn find(name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("program `{name}` is not installed"))
 }
 
-fn lines(engine: Engine, settings: &[&str]) -> Vec<String> {
-    let sized = server_settings(engine, 512 << 20, 40, Durability::Full).unwrap();
+fn lines(kind: DatabaseKind, settings: &[&str]) -> Vec<String> {
+    let sized = server_settings(kind, 512 << 20, 40, Durability::Full).unwrap();
     sized.iter().map(|setting| setting.line()).chain(settings.iter().map(|&line| line.to_owned())).collect()
 }
 
@@ -186,8 +182,8 @@ fn start_mariadb(settings: &[&str], folder: TempDir) -> Result<Server, String> {
         .arg("--skip-networking")
         .arg(format!("--socket={}", folder.path().join("socket").display()))
         .arg(format!("--pid-file={}", folder.path().join("pid").display()))
-        .args(lines(Engine::Mariadb, settings).iter().map(|line| format!("--{line}")));
-    Server::of(Engine::Mariadb, folder, command, client, "root", port_of(settings))
+        .args(lines(DatabaseKind::Mariadb, settings).iter().map(|line| format!("--{line}")));
+    Server::of(DatabaseKind::Mariadb, folder, command, client, "root", port_of(settings))
 }
 
 /// Ids of the user and the group that the package made.
@@ -221,15 +217,15 @@ fn start_postgresql(settings: &[&str], folder: TempDir) -> Result<Server, String
     )?;
     let mut command = as_owner(&program);
     command.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-c", "listen_addresses="]);
-    for line in lines(Engine::Postgresql, settings) {
+    for line in lines(DatabaseKind::Postgresql, settings) {
         command.args(["-c", &line]);
     }
-    Server::of(Engine::Postgresql, folder, command, client, "store", port_of(settings))
+    Server::of(DatabaseKind::Postgresql, folder, command, client, "store", port_of(settings))
 }
 
 impl Server {
     fn of(
-        engine: Engine,
+        kind: DatabaseKind,
         folder: TempDir,
         mut command: Command,
         client: PathBuf,
@@ -239,7 +235,7 @@ impl Server {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| error.to_string())?;
-        let mut server = Server { engine, folder, command, child, client, user, port };
+        let mut server = Server { kind, folder, command, child, client, user, port };
         server.await_answer()?;
         Ok(server)
     }
@@ -260,12 +256,12 @@ impl Server {
 
     fn try_sql(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut command = Command::new(&self.client);
-        match self.engine {
-            Engine::Mariadb => command
+        match self.kind {
+            DatabaseKind::Mariadb => command
                 .args(["--no-defaults", "-N", "-B", "-u", self.user, "-S"])
                 .arg(self.folder.path().join("socket"))
                 .args(["-e", sql, database]),
-            Engine::Postgresql => command
+            DatabaseKind::Postgresql => command
                 .args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-U", self.user, "-h"])
                 .arg(self.folder.path())
                 .args(["-p", &self.port.to_string()])
@@ -285,7 +281,7 @@ impl Server {
     /// the catalogue points to nothing.
     #[track_caller]
     pub fn check(&self, database: &str) {
-        if self.engine == Engine::Mariadb {
+        if self.kind == DatabaseKind::Mariadb {
             let mut command = Command::new(find("mariadb-check").unwrap());
             command.args(["--no-defaults", "--extended", "-u", self.user, "-S"]);
             let output = command.arg(self.folder.path().join("socket")).arg(database).output().unwrap();
@@ -298,13 +294,13 @@ impl Server {
         }
         let keys = self.sql(
             database,
-            match self.engine {
-                Engine::Mariadb => {
+            match self.kind {
+                DatabaseKind::Mariadb => {
                     "SELECT CONCAT_WS('|', table_name, column_name, referenced_table_name, referenced_column_name) \
                      FROM information_schema.key_column_usage \
                      WHERE table_schema = DATABASE() AND referenced_table_name IS NOT NULL"
                 }
-                Engine::Postgresql => {
+                DatabaseKind::Postgresql => {
                     "SELECT child.table_name, child.column_name, parent.table_name, parent.column_name \
                      FROM information_schema.referential_constraints AS link \
                      JOIN information_schema.key_column_usage AS child \
@@ -377,20 +373,20 @@ impl Server {
 
     /// The way to its database `store` over loopback, as users write it: `host`, and what follows the `?`.
     pub fn url(&self, host: &str, options: &str) -> String {
-        let scheme = match self.engine {
-            Engine::Mariadb => "mysql",
-            Engine::Postgresql => "postgres",
+        let scheme = match self.kind {
+            DatabaseKind::Mariadb => "mysql",
+            DatabaseKind::Postgresql => "postgres",
         };
         format!("{scheme}://web:tiger@{host}:{}/store{options}", self.port)
     }
 
     pub fn address(&self, name: &str) -> DatabaseAddress {
-        let path = match self.engine {
-            Engine::Mariadb => self.folder.path().join("socket"),
-            Engine::Postgresql => self.folder.path().to_owned(),
+        let path = match self.kind {
+            DatabaseKind::Mariadb => self.folder.path().join("socket"),
+            DatabaseKind::Postgresql => self.folder.path().to_owned(),
         };
         DatabaseAddress {
-            engine: self.engine,
+            kind: self.kind,
             endpoint: Endpoint::Socket { path, port: self.port },
             user: self.user.to_owned(),
             password: None,
@@ -423,9 +419,9 @@ impl Server {
     /// Ends the server as a crash does.
     pub fn crash(&mut self) {
         // SIGQUIT is PostgreSQL's crash on demand: it ends all its processes and frees its shared memory.
-        let signal = match self.engine {
-            Engine::Mariadb => rustix::process::Signal::KILL,
-            Engine::Postgresql => rustix::process::Signal::QUIT,
+        let signal = match self.kind {
+            DatabaseKind::Mariadb => rustix::process::Signal::KILL,
+            DatabaseKind::Postgresql => rustix::process::Signal::QUIT,
         };
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap();
@@ -441,9 +437,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // SIGINT is PostgreSQL's fast shutdown; MariaDB takes SIGTERM.
-        let signal = match self.engine {
-            Engine::Mariadb => rustix::process::Signal::TERM,
-            Engine::Postgresql => rustix::process::Signal::INT,
+        let signal = match self.kind {
+            DatabaseKind::Mariadb => rustix::process::Signal::TERM,
+            DatabaseKind::Postgresql => rustix::process::Signal::INT,
         };
         if matches!(self.child.try_wait(), Ok(None)) {
             let id = rustix::process::Pid::from_child(&self.child);

@@ -27,8 +27,8 @@ use tilemark_plan::{
     workload::{Details, StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
-    Arrivals, DatabaseAddress, DatabaseTls, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
-    run_observed_load,
+    Arrivals, DatabaseAddress, DatabaseKind, DatabaseTls, Demand, Endpoint, LoadResult, Pace, Secret,
+    StoreError, run_observed_load,
 };
 use tilemark_units::Span;
 
@@ -41,11 +41,11 @@ const ERRORS_SHOWN: usize = 5;
 /// Time between two looks at whether the load shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The engine of a store's parameters.
-pub const fn engine_of(parameters: &StoreParameters) -> Engine {
+/// Which database a store's parameters name.
+pub const fn database_kind_of(parameters: &StoreParameters) -> DatabaseKind {
     match parameters.database {
-        StoreDatabase::Mariadb => Engine::Mariadb,
-        StoreDatabase::Postgresql => Engine::Postgresql,
+        StoreDatabase::Mariadb => DatabaseKind::Mariadb,
+        StoreDatabase::Postgresql => DatabaseKind::Postgresql,
     }
 }
 
@@ -215,7 +215,7 @@ impl<'a> StoreStream<'a> {
     fn address(&self) -> DatabaseAddress {
         let target = self.stream.target;
         DatabaseAddress {
-            engine: engine_of(self.parameters),
+            kind: database_kind_of(self.parameters),
             endpoint: Endpoint::Tcp { host: target.ip().to_string(), port: target.port() },
             user: self.credentials.user.clone(),
             password: Some(Secret::new(&self.credentials.password)),

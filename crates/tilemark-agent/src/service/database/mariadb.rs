@@ -9,7 +9,7 @@ use std::{
     fs,
     process::{Child, Command},
 };
-use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+use tilemark_store::{DatabaseAddress, DatabaseKind, Endpoint};
 use tilemark_workloads::store::MARIADB_SOCKET as SOCKET;
 
 pub(super) const PORT: u16 = 3306;
@@ -20,7 +20,7 @@ const SETTINGS: &str = "/run/tilemark/mariadb.cnf";
 /// The system's root is the server's root, by its socket and without a password.
 pub(super) fn owner() -> DatabaseAddress {
     DatabaseAddress {
-        engine: Engine::Mariadb,
+        kind: DatabaseKind::Mariadb,
         endpoint: Endpoint::Socket { path: SOCKET.into(), port: PORT },
         user: "root".to_owned(),
         password: None,

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::Child,
 };
-use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+use tilemark_store::{DatabaseAddress, DatabaseKind, Endpoint};
 
 pub(super) const PORT: u16 = 5432;
 /// The user that the package made.
@@ -22,7 +22,7 @@ const PROGRAMS: &str = "/usr/lib/postgresql";
 /// The server's owner, by its socket and without a password: nobody else is in the guest.
 pub(super) fn owner() -> DatabaseAddress {
     DatabaseAddress {
-        engine: Engine::Postgresql,
+        kind: DatabaseKind::Postgresql,
         endpoint: Endpoint::Socket { path: STATE.into(), port: PORT },
         user: USER.to_owned(),
         password: None,
