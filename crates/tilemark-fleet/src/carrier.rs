@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_site::{
-    Engine, Host, Site, Slurm,
+    Host, Site, SiteEngine, Slurm,
     carrier::{Carrier, CarrierEnd, NodePart, NotStarted, Streams, exec_words, srun_words, ssh_words},
     left_job::end_left_job,
     partition::longest_job,
@@ -126,13 +126,13 @@ impl CarrierError {
                     .to_owned()
             }
             Self::Unreachable(_) => match &site.engine {
-                Engine::Ssh | Engine::Slurm(Slurm { over_ssh: true, .. }) => {
+                SiteEngine::Ssh | SiteEngine::Slurm(Slurm { over_ssh: true, .. }) => {
                     format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
                 }
-                Engine::Slurm { .. } => {
+                SiteEngine::Slurm { .. } => {
                     format!("see that `scontrol ping` and `sinfo --Node --nodes={}` answer", host.name)
                 }
-                Engine::Exec { command } => {
+                SiteEngine::Exec { command } => {
                     let program = command.first().map(String::as_str).unwrap_or_default();
                     format!("see that {} is up, and that `{program}` reaches it", host.name)
                 }
@@ -155,8 +155,8 @@ impl CarrierError {
             ),
             Self::NoSudo => {
                 let otherwise = match &site.engine {
-                    Engine::Slurm(_) => "give this command as root",
-                    Engine::Ssh | Engine::Exec { .. } => "set user = \"root\" in the site file",
+                    SiteEngine::Slurm(_) => "give this command as root",
+                    SiteEngine::Ssh | SiteEngine::Exec { .. } => "set user = \"root\" in the site file",
                 };
                 format!("let this user on {} run sudo without a password, or {otherwise}", host.name)
             }
@@ -228,26 +228,26 @@ pub(crate) fn quoted(text: &str) -> String {
 /// The command that gives a shell on a host. `longest`: more than that no job may take, where there is a limit.
 fn words(site: &Site, host: &Host, question: Question<'_>, longest: Option<Duration>) -> Vec<String> {
     match &site.engine {
-        Engine::Slurm(slurm @ Slurm { over_ssh: false, .. }) => {
+        SiteEngine::Slurm(slurm @ Slurm { over_ssh: false, .. }) => {
             let wanted = question.within.as_secs().div_ceil(60) + 1;
             let minutes = longest.map_or(wanted, |longest| wanted.min(longest.as_secs() / 60).max(1));
             srun_words(&host.name, slurm.flags(), &question_name(host, question), minutes, NodePart::Task)
         }
-        Engine::Ssh | Engine::Slurm(Slurm { over_ssh: true, .. }) => {
+        SiteEngine::Ssh | SiteEngine::Slurm(Slurm { over_ssh: true, .. }) => {
             ssh_words(&host.address, host.user.as_deref(), SSH_ALIVE_EVERY)
         }
-        Engine::Exec { command } => exec_words(command, &host.name, &host.address, host.user.as_deref()),
+        SiteEngine::Exec { command } => exec_words(command, &host.name, &host.address, host.user.as_deref()),
     }
 }
 
 /// How long a question may take at most, where it is a job of a partition with a limit, or jobs have one in the site file.
 fn longest_question(site: &Site) -> Option<Duration> {
     match &site.engine {
-        Engine::Slurm(Slurm { partition, time_s, over_ssh: false, .. }) => {
+        SiteEngine::Slurm(Slurm { partition, time_s, over_ssh: false, .. }) => {
             let limits = [longest_job(partition.as_deref()), time_s.map(Duration::from_secs)];
             limits.into_iter().flatten().min()
         }
-        Engine::Slurm(Slurm { over_ssh: true, .. }) | Engine::Ssh | Engine::Exec { .. } => None,
+        SiteEngine::Slurm(Slurm { over_ssh: true, .. }) | SiteEngine::Ssh | SiteEngine::Exec { .. } => None,
     }
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn as_root(body: &str, kept: &str, before: &str) -> String {
 /// Asks a host.
 pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<Answer, CarrierError> {
     let nonce = nonce();
-    let over_srun = matches!(site.engine, Engine::Slurm(Slurm { over_ssh: false, .. }));
+    let over_srun = matches!(site.engine, SiteEngine::Slurm(Slurm { over_ssh: false, .. }));
     if over_srun && question.verb != STATUS {
         // That of a command that was killed with its srun would keep the host from us.
         end_left_job(&question_name(host, question));
@@ -309,7 +309,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     let within = longest.map_or(question.within, |longest| longest.min(question.within));
     let question = Question { within, ..question };
     let end = match &site.engine {
-        Engine::Exec { command } => CarrierEnd::of_command(command),
+        SiteEngine::Exec { command } => CarrierEnd::of_command(command),
         _ if over_srun => CarrierEnd::NewJobInOrder,
         _ => CarrierEnd::AtOnce,
     };
@@ -681,7 +681,7 @@ mod tests {
     }
 
     fn exec(words: &[&str]) -> (Site, Host) {
-        let engine = Engine::Exec { command: words.iter().map(|&word| word.to_owned()).collect() };
+        let engine = SiteEngine::Exec { command: words.iter().map(|&word| word.to_owned()).collect() };
         let host = Host { name: "n'1".into(), address: "a".into(), user: None, groups: vec![] };
         (
             Site {

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_record::RunDirectory;
-use tilemark_site::{Engine, Host};
+use tilemark_site::{Host, SiteEngine};
 use tilemark_units::printable_line;
 
 /// How long a run on a host may take to end, in seconds: host.sh asks it in order for 40 s, at once for 20 s, and ends it by force then.
@@ -145,7 +145,7 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
         },
         Step::Submitting | Step::Submitted => {}
     }
-    if let Engine::Slurm { .. } = fleet.site.engine
+    if let SiteEngine::Slurm { .. } = fleet.site.engine
         && let Err(why) = leaves_queue(fleet, queue, host)
     {
         let fix = format!("to fix: `scancel --name={}`", job_name(&fleet.id, &host.name));
@@ -199,7 +199,7 @@ fn ended(host: &Host, answer: &Answer) -> EndedWork {
 }
 
 fn is_queued(fleet: &Fleet, queue: &Queue, host: &Host) -> Result<bool, String> {
-    if !matches!(fleet.site.engine, Engine::Slurm { .. }) {
+    if !matches!(fleet.site.engine, SiteEngine::Slurm { .. }) {
         return Ok(false);
     }
     let job = queue.job(&job_name(&fleet.id, &host.name))?;
@@ -235,7 +235,7 @@ fn removed(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> E
     if step(fleet, host) == Step::Waiting {
         return EndedWork::new(host, true, "has nothing: nothing was submitted to it");
     }
-    if let Engine::Slurm { .. } = fleet.site.engine {
+    if let SiteEngine::Slurm { .. } = fleet.site.engine {
         match queue.job(&job_name(&fleet.id, &host.name)) {
             Ok(Some(job)) if job.stage() != Stage::Over => {
                 return kept(format!("{}: wait for it, or `tilemark fleet cancel`", job.words()));

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use tilemark_record::{lock_within, places::Places, write_whole};
-use tilemark_site::{Engine, Host, Site, SiteError};
+use tilemark_site::{Host, Site, SiteEngine, SiteError};
 use tilemark_sys::{
     files::{OPEN_FOLDER, make_folder, trusted},
     text_file::read_text,
@@ -243,7 +243,7 @@ impl FleetFolder {
             let what = format!("it has no host {:?}, which is one of the fleet run {}", host.name, fleet.id);
             return Err(SiteError::Site { path: path.to_owned(), what }.into());
         }
-        let is_queue = |site: &Site| matches!(site.engine, Engine::Slurm { .. });
+        let is_queue = |site: &Site| matches!(site.engine, SiteEngine::Slurm { .. });
         let has_work = |work: &HostWork| matches!(work.step, Step::Submitting | Step::Submitted);
         if let Some(host) = fleet.hosts.iter().find(|work| has_work(work))
             && is_queue(&site) != is_queue(&fleet.site)
@@ -409,7 +409,7 @@ mod tests {
     fn fleet(scenario: &str, fleets: &Path) -> Fleet {
         let host = Host { name: "n1".into(), address: "n1".into(), user: None, groups: vec![] };
         let site = Site {
-            engine: Engine::Ssh,
+            engine: SiteEngine::Ssh,
             program: "tilemark".into(),
             lost_after_s: 1,
             hosts: vec![host],
@@ -485,7 +485,7 @@ mod tests {
         let mut own = fleet("web", fleets.path());
         let folder = FleetFolder::create(fleets.path(), &own).unwrap();
         let mut site = own.site.clone();
-        site.engine = Engine::Slurm(Slurm { over_ssh: true, ..Slurm::default() });
+        site.engine = SiteEngine::Slurm(Slurm { over_ssh: true, ..Slurm::default() });
         let path = Path::new("site.toml");
         for step in [Step::Submitting, Step::Submitted] {
             own.hosts[0].step = step;
@@ -494,7 +494,10 @@ mod tests {
             assert!(error.to_string().contains("n1 has work of the fleet run"), "{error}");
             // Another way to the same host is no other place of its work.
             folder
-                .reach_by(path, Site { engine: Engine::Exec { command: vec!["sh".into()] }, ..site.clone() })
+                .reach_by(
+                    path,
+                    Site { engine: SiteEngine::Exec { command: vec!["sh".into()] }, ..site.clone() },
+                )
                 .unwrap();
         }
         own.hosts[0].step = Step::Over;

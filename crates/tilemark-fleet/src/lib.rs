@@ -32,4 +32,4 @@ pub use error::FleetError;
 pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostWork, Step, fleets, ids};
 pub use plan::{PlannedHost, plan};
 pub use run::{Watch, collect_all, run, status};
-pub use tilemark_site::{Engine, Host, Site, Slurm};
+pub use tilemark_site::{Host, Site, SiteEngine, Slurm};

@@ -11,7 +11,7 @@ use crate::{
 use serde::Serialize;
 use serde_json::Value;
 use std::{sync::Mutex, time::Duration};
-use tilemark_site::{Engine, Host, Site, Slurm};
+use tilemark_site::{Host, Site, SiteEngine, Slurm};
 use tilemark_units::{Span, printable_line};
 
 /// Timing an accelerator takes a few seconds, on a slow host many.
@@ -57,7 +57,7 @@ pub fn plan(fleet: &Fleet) -> Result<Vec<PlannedHost>, FleetError> {
 
 /// What to know where Slurm would end the work of a host before it is done.
 fn too_long(site: &Site, expected: &str) -> Option<String> {
-    let Engine::Slurm(Slurm { time_s: Some(time_s), .. }) = &site.engine else { return None };
+    let SiteEngine::Slurm(Slurm { time_s: Some(time_s), .. }) = &site.engine else { return None };
     let (time, expected) = (Span::from_seconds(*time_s), expected.parse::<Span>().ok()?);
     (expected.get() + ENDED_BEFORE > time.get()).then(|| {
         format!(

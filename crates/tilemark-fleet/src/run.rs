@@ -21,7 +21,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime},
 };
-use tilemark_site::{Engine, Host, Site};
+use tilemark_site::{Host, Site, SiteEngine};
 
 /// How long a host is asked to wait before it answers that it still measures: a login each time costs it more than the waiting.
 const HELD_S: u64 = 120;
@@ -199,7 +199,7 @@ impl Runner<'_> {
 
     /// Slurm puts a job into its queue again whose host is back, where nobody cancelled it.
     fn may_begin_again(&self) -> bool {
-        matches!(self.site.engine, Engine::Slurm { .. }) && !self.folder.is_cancelled()
+        matches!(self.site.engine, SiteEngine::Slurm { .. }) && !self.folder.is_cancelled()
     }
 
     fn ended(&self, host: &Host, end: Option<HostEnd>, is_final: bool) -> Result<(), FleetError> {
@@ -230,15 +230,15 @@ impl Runner<'_> {
         }
         let job = job(&fleet, &host.name);
         let submitted = match &self.site.engine {
-            Engine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
+            SiteEngine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
                 .or_else(|why| self.taken_without_answer(host, &fleet.id, why)),
-            Engine::Ssh | Engine::Exec { .. } => self.start(host, &fleet.id, &job),
+            SiteEngine::Ssh | SiteEngine::Exec { .. } => self.start(host, &fleet.id, &job),
         };
         match submitted {
             Ok(id) => {
                 self.mark_submitted(host, id)?;
                 // Whoever cancelled a moment ago did not see this job. Hosts that are reached otherwise have a mark of their own.
-                if self.folder.is_cancelled() && matches!(self.site.engine, Engine::Slurm { .. }) {
+                if self.folder.is_cancelled() && matches!(self.site.engine, SiteEngine::Slurm { .. }) {
                     let _ = slurm::end(&fleet.id, &host.name, None);
                 }
                 Ok(None)
@@ -264,7 +264,7 @@ impl Runner<'_> {
 
     /// Whether the engine or the host has a job that may have been submitted before.
     fn found(&self, host: &Host, fleet: &str) -> Result<Option<String>, String> {
-        if let Engine::Slurm { .. } = &self.site.engine {
+        if let SiteEngine::Slurm { .. } = &self.site.engine {
             // A queue that was just given a job shows it at once; the host is asked where the queue has forgotten it.
             if let Some(job) = self.queue.job(&job_name(fleet, &host.name))? {
                 return Ok(Some(job.id));
@@ -328,8 +328,8 @@ impl Runner<'_> {
 
     fn wait(&self, host: &Host) -> Waited {
         match &self.site.engine {
-            Engine::Slurm { .. } => self.wait_in_queue(host),
-            Engine::Ssh | Engine::Exec { .. } => self.wait_there(host),
+            SiteEngine::Slurm { .. } => self.wait_in_queue(host),
+            SiteEngine::Ssh | SiteEngine::Exec { .. } => self.wait_there(host),
         }
     }
 
@@ -496,8 +496,8 @@ fn no_answer(because: String) -> HostEnd {
 /// What the queue knows about the job of a host: why it waits, or how it ended before it did anything.
 fn queue_words(fleet: &Fleet, queue: &Queue, host: &Host) -> Option<String> {
     match &fleet.site.engine {
-        Engine::Slurm { .. } => Some(queue.job(&job_name(&fleet.id, &host.name)).ok()??.words()),
-        Engine::Ssh | Engine::Exec { .. } => None,
+        SiteEngine::Slurm { .. } => Some(queue.job(&job_name(&fleet.id, &host.name)).ok()??.words()),
+        SiteEngine::Ssh | SiteEngine::Exec { .. } => None,
     }
 }
 
@@ -552,7 +552,7 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
         if let Some(work) = fleet.hosts.iter_mut().find(|work| work.name == host.name) {
             work.end = end;
             // A job of Slurm that was lost may be requeued, where nobody cancelled it.
-            if is_over && (folder.is_cancelled() || !matches!(copy.site.engine, Engine::Slurm { .. })) {
+            if is_over && (folder.is_cancelled() || !matches!(copy.site.engine, SiteEngine::Slurm { .. })) {
                 work.step = Step::Over;
             }
         }
@@ -585,7 +585,7 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
         Step::Submitting | Step::Submitted | Step::Over => {}
     }
     let is_over = step(fleet, host) == Step::Over;
-    if let Engine::Slurm { .. } = fleet.site.engine {
+    if let SiteEngine::Slurm { .. } = fleet.site.engine {
         match queue.job(&job_name(&fleet.id, &host.name)) {
             // While its own job has the host, no other job gets an answer from it. Slurm may have begun again what was over.
             Ok(Some(job)) if job.stage() != Stage::Over => return job.words(),

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_site::{
-    Engine, Site,
+    Site, SiteEngine,
     left_job::{scancel, squeue},
 };
 use tilemark_sys::passwords::PASSWORDS;
@@ -126,7 +126,7 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
     // Before its limit of time a job gets what Ctrl-C sends, and keeps its whole repeats.
     command.arg("--output=/dev/null").arg(format!("--signal=B:INT@{}", ENDED_BEFORE.as_secs()));
     command.arg(format!("--nodelist={host}")).arg(format!("--job-name={}", job_name(fleet, host)));
-    if let Engine::Slurm(slurm) = &site.engine {
+    if let SiteEngine::Slurm(slurm) = &site.engine {
         command.args(slurm.flags());
         command.args(slurm.time_s.map(|seconds| format!("--time={}", seconds.div_ceil(60))));
     }

@@ -16,7 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_fleet::{End, Engine, Slurm, Step, Watch, collect_all, plan, status, verdict};
+use tilemark_fleet::{End, SiteEngine, Slurm, Step, Watch, collect_all, plan, status, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -119,7 +119,7 @@ const QUEUE: (&str, &str) =
 fn a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once() {
     let name = "a_job_that_is_held_or_beyond_a_limit_never_starts_and_its_reason_is_printed_once";
     let Some(folder) = alone(name, &[QUEUE]) else { return };
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1", "n2", "n3"], None);
     played.submitted();
     let id = played.folder.read().unwrap().id;
@@ -187,7 +187,7 @@ fn places_and_passwords_of_the_submitting_machine_go_to_no_host_of_slurm() {
         ("sbatch", "env >\"$TILEMARK_TEST_SLURM/variables\"; cat >\"$TILEMARK_TEST_SLURM/script\"; echo 7");
     let Some(folder) = alone(name, &[sbatch, QUEUE]) else { return };
     fs::write(folder.join("lines"), "").unwrap();
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
     assert_eq!(played.folder.read().unwrap().hosts[0].job.as_deref(), Some("7"));
@@ -214,7 +214,7 @@ fn a_job_that_slurm_took_though_its_answer_came_too_late_is_waited_for() {
     let srun = "echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2; exit 1";
     let Some(folder) = alone(name, &[("sbatch", sbatch), ("srun", srun), QUEUE]) else { return };
     fs::write(folder.join("lines"), "").unwrap();
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1", "n2"], None);
     played.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
     let hosts = played.folder.read().unwrap().hosts;
@@ -229,7 +229,7 @@ fn a_job_that_slurm_took_though_its_answer_came_too_late_is_waited_for() {
 fn submitted_to_slurm(test: &str) -> Option<(PathBuf, Played, String)> {
     let srun = ("srun", "export TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh");
     let folder = alone(test, &[srun, QUEUE, ("scancel", "")])?;
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.submitted();
     let id = played.folder.read().unwrap().id;
@@ -280,7 +280,7 @@ fn a_record_comes_home_over_srun_from_a_partition_whose_jobs_are_short() {
                 exit 1; } ;; esac; done\nexport TILEMARK_HOME=\"$TILEMARK_TEST_SLURM\"; exec sh";
     let sinfo = "echo 'long|infinite'; echo 'test*|30:00'";
     let Some(folder) = alone(name, &[("srun", srun), ("sinfo", sinfo), QUEUE]) else { return };
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.submitted();
     let attempt = folder.join("fleet-jobs").join(played.folder.read().unwrap().id).join("n1/attempt-0");
@@ -307,8 +307,9 @@ fn a_job_and_its_questions_have_the_account_and_the_time_of_the_site() {
         time_s: Some(seconds),
         ..Slurm::default()
     };
-    let played =
-        |seconds| Played::with(tempfile::tempdir().unwrap(), Engine::Slurm(asked(seconds)), &["n1"], None);
+    let played = |seconds| {
+        Played::with(tempfile::tempdir().unwrap(), SiteEngine::Slurm(asked(seconds)), &["n1"], None)
+    };
     let fleet = played(90);
     fleet.run(Watch { detach: true, ..Watch::default() }, &|_| ()).unwrap();
     // `plan` there says that it takes 90 s.
@@ -341,7 +342,7 @@ fn the_job_of_a_question_whose_srun_was_killed_is_ended_at_once() {
     let scancel = "cd \"$TILEMARK_TEST_SLURM\"; for word; do case $word in --name=*) sed -i \"/^${word#--name=}$/d\" jobs ;; esac; done";
     let programs = [("srun", srun), ("squeue", squeue), ("scancel", scancel)];
     let Some(folder) = alone(name, &programs) else { return };
-    let engine = Engine::Slurm(Slurm::default());
+    let engine = SiteEngine::Slurm(Slurm::default());
     let played = Played::with(tempfile::tempdir().unwrap(), engine, &["n1"], None);
     played.submitted();
     let asked: [&dyn Fn(); 3] = [

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 use tar::EntryType;
-use tilemark_fleet::{Engine, FleetFolder, Site, read_host_answer, unpack_attempt, verdict};
+use tilemark_fleet::{FleetFolder, Site, SiteEngine, read_host_answer, unpack_attempt, verdict};
 use tilemark_report::{Colour, Style, redact_fleet};
 use tilemark_units::Sha256Hash;
 
@@ -35,7 +35,7 @@ pub fn take_site_file(bytes: &[u8]) {
             !host.name.contains(['/', '\0', '\n']) && host.user.iter().all(|user| !user.starts_with('-'))
         );
     }
-    if let Engine::Exec { command } = &site.engine {
+    if let SiteEngine::Exec { command } = &site.engine {
         assert!(!command.is_empty());
     }
 }

@@ -70,7 +70,7 @@ const ADDRESSES_MAX: u32 = 1 << 16;
 /// How work reaches the hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Engine {
+pub enum SiteEngine {
     /// Each host over ssh; its work outlives the connection.
     Ssh,
     /// One exclusive job a host.
@@ -164,7 +164,7 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// How work reaches the hosts.
-    pub engine: Engine,
+    pub engine: SiteEngine,
     /// The program on the hosts: a name on their PATH, or a path.
     pub program: String,
     /// A host that has not answered for so many seconds is given up.
@@ -359,7 +359,7 @@ fn seconds_of(key: &str, value: &toml::Value) -> Result<u64, String> {
     }
 }
 
-fn engine(text: &SiteText) -> Result<Engine, String> {
+fn engine(text: &SiteText) -> Result<SiteEngine, String> {
     let of_slurm =
         [("account", text.account.is_some()), ("qos", text.qos.is_some()), ("time", text.time.is_some())];
     if let Some((key, _)) = of_slurm.iter().find(|(_, is_set)| *is_set)
@@ -381,7 +381,7 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
                     .to_owned(),
             );
         }
-        return Ok(Engine::Ssh);
+        return Ok(SiteEngine::Ssh);
     };
     if text.partition.is_some() && *engine != EngineText::Slurm {
         return Err("partition belongs to engine = \"slurm\"".to_owned());
@@ -391,8 +391,8 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
     }
     match (engine, &text.exec) {
         (EngineText::Ssh | EngineText::Slurm, Some(_)) => Err("exec belongs to engine = \"exec\"".to_owned()),
-        (EngineText::Ssh, None) => Ok(Engine::Ssh),
-        (EngineText::Slurm, None) => slurm(text).map(Engine::Slurm),
+        (EngineText::Ssh, None) => Ok(SiteEngine::Ssh),
+        (EngineText::Slurm, None) => slurm(text).map(SiteEngine::Slurm),
         (EngineText::Exec, None) => Err(
             "engine = \"exec\" needs exec, such as exec = [\"docker\", \"exec\", \"-i\", \"{host}\", \"sh\"]"
                 .to_owned(),
@@ -406,7 +406,7 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
         }
         (EngineText::Exec, Some(command)) => {
             unbuffered("exec", command)?;
-            Ok(Engine::Exec { command: command.clone() })
+            Ok(SiteEngine::Exec { command: command.clone() })
         }
     }
 }
@@ -564,23 +564,29 @@ mod tests {
             "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\n[[host]]\nname = \"n2\"\naddress = \"192.0.2.2\"\nuser = \"root\"\ngroups = [\"rack-a\"]",
         )
         .unwrap();
-        assert_eq!((site.engine, site.program.as_str(), site.lost_after_s), (Engine::Ssh, "tilemark", 60));
+        assert_eq!(
+            (site.engine, site.program.as_str(), site.lost_after_s),
+            (SiteEngine::Ssh, "tilemark", 60)
+        );
         assert_eq!((site.hosts[0].address.as_str(), site.hosts[1].address.as_str()), ("n1", "192.0.2.2"));
         let slurm = Site::parse("schema = 1\nengine = \"slurm\"\npartition = \"p\"\ncarrier = \"ssh\"\nlost_after = \"2s\"\n[[host]]\nname = \"n1\"").unwrap();
         let wanted = Slurm { partition: Some("p".into()), over_ssh: true, ..Slurm::default() };
-        assert_eq!(slurm.engine, Engine::Slurm(wanted));
+        assert_eq!(slurm.engine, SiteEngine::Slurm(wanted));
         assert_eq!(slurm.lost_after_s, 2);
         let asked = Site::parse("schema = 1\nengine = \"slurm\"\naccount = \"a\"\nqos = \"q\"\ntime = \"2h\"\n[[host]]\nname = \"n1\"").unwrap();
-        let Engine::Slurm(asked) = asked.engine else { panic!("{asked:?}") };
+        let SiteEngine::Slurm(asked) = asked.engine else { panic!("{asked:?}") };
         assert_eq!((asked.flags(), asked.time_s), (vec!["--account=a".into(), "--qos=q".into()], Some(7200)));
         // As a fleet run of an older version has it.
-        let older: Engine = toml::from_str("[slurm]\npartition = \"p\"\nover_ssh = false").unwrap();
-        assert_eq!(older, Engine::Slurm(Slurm { partition: Some("p".into()), ..Slurm::default() }));
+        let older: SiteEngine = toml::from_str("[slurm]\npartition = \"p\"\nover_ssh = false").unwrap();
+        assert_eq!(older, SiteEngine::Slurm(Slurm { partition: Some("p".into()), ..Slurm::default() }));
         let exec = Site::parse(
             "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"{host}\"]\n[[host]]\nname = \"n1\"",
         )
         .unwrap();
-        assert_eq!(exec.engine, Engine::Exec { command: vec!["sh".into(), "-c".into(), "{host}".into()] });
+        assert_eq!(
+            exec.engine,
+            SiteEngine::Exec { command: vec!["sh".into(), "-c".into(), "{host}".into()] }
+        );
     }
 
     #[test]

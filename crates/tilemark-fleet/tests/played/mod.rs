@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread, time::Duration};
 use tempfile::TempDir;
-use tilemark_fleet::{Engine, Fleet, FleetError, FleetFolder, FleetOrder, Host, Site, Step, Watch, run};
+use tilemark_fleet::{Fleet, FleetError, FleetFolder, FleetOrder, Host, Site, SiteEngine, Step, Watch, run};
 
 /// A fleet run that nothing was done for yet.
 pub(crate) struct Played {
@@ -30,12 +30,12 @@ impl Played {
         let script = format!(
             "export PATH={place}/bin:$PATH TILEMARK_HOME={place}/hosts/$0; mkdir -p \"$TILEMARK_HOME\"; {carrier}\nexec sh"
         );
-        let engine = Engine::Exec { command: ["sh", "-c", &script, "{host}"].map(str::to_owned).into() };
+        let engine = SiteEngine::Exec { command: ["sh", "-c", &script, "{host}"].map(str::to_owned).into() };
         Self::with(home, engine, hosts, at_once)
     }
 
     /// With another engine.
-    pub(crate) fn with(home: TempDir, engine: Engine, hosts: &[&str], at_once: Option<usize>) -> Self {
+    pub(crate) fn with(home: TempDir, engine: SiteEngine, hosts: &[&str], at_once: Option<usize>) -> Self {
         let program = home.path().join("program");
         fs::write(&program, PROGRAM).unwrap();
         fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
