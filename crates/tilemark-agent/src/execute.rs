@@ -147,8 +147,8 @@ enum How {
 struct Program {
     child: Child,
     pidfd: OwnedFd,
-    output: Kept,
-    error: Kept,
+    output: BoundedOutput,
+    error: BoundedOutput,
     /// Whether only what it printed is awaited.
     has_ended: bool,
 }
@@ -158,7 +158,8 @@ impl Program {
         let output = OwnedFd::from(child.stdout.take().expect("it was piped"));
         let error = OwnedFd::from(child.stderr.take().expect("it was piped"));
         let pidfd = descriptor_of(child.id())?;
-        let (output, error) = (Kept::of(output, OUTPUT_BYTES_MAX), Kept::of(error, ERROR_BYTES_MAX));
+        let (output, error) =
+            (BoundedOutput::of(output, OUTPUT_BYTES_MAX), BoundedOutput::of(error, ERROR_BYTES_MAX));
         Ok(Self { child, pidfd, output, error, has_ended: false })
     }
 
@@ -232,14 +233,14 @@ enum Source {
 }
 
 /// The beginning of what comes out of a pipe. The rest is read too: a program that talks without end is not stopped by a full pipe.
-struct Kept {
+struct BoundedOutput {
     /// Nothing once it is closed.
     pipe: Option<File>,
     bytes: Vec<u8>,
     limit: usize,
 }
 
-impl Kept {
+impl BoundedOutput {
     fn of(pipe: OwnedFd, limit: usize) -> Self {
         Self { pipe: Some(pipe.into()), bytes: Vec::new(), limit }
     }

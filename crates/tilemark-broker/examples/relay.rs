@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! relay relay 127.0.0.1:7000            (takes a receiver, then a sender, and copies)
-//! relay drive 127.0.0.1:7000 RATE SECONDS SIZE
+//! relay measure 127.0.0.1:7000 RATE SECONDS SIZE
 //! ```
 //!
-//! `drive` sends by the same kind of schedule as the latency load, from a thread of its own, and prints the distribution of
+//! `measure` sends by the same kind of schedule as the latency load, from a thread of its own, and prints the distribution of
 //! intended time of sending to receipt.
 
 use std::error::Error;
@@ -26,10 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["relay", address] => relay(address),
-        ["drive", address, rate, seconds, size] => {
-            drive(address, rate.parse()?, seconds.parse()?, size.parse()?)
+        ["measure", address, rate, seconds, size] => {
+            measure_latency(address, rate.parse()?, seconds.parse()?, size.parse()?)
         }
-        _ => Err("usage: relay relay ADDRESS | relay drive ADDRESS RATE SECONDS SIZE".into()),
+        _ => Err("usage: relay relay ADDRESS | relay measure ADDRESS RATE SECONDS SIZE".into()),
     }
 }
 
@@ -46,7 +46,7 @@ fn relay(address: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn drive(address: &str, rate: u64, seconds: u64, size: usize) -> Result<(), Box<dyn Error>> {
+fn measure_latency(address: &str, rate: u64, seconds: u64, size: usize) -> Result<(), Box<dyn Error>> {
     let mut receiver = TcpStream::connect(address)?;
     let mut sender = TcpStream::connect(address)?;
     sender.set_nodelay(true)?;

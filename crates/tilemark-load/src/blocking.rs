@@ -86,7 +86,7 @@ fn run_on(
         let (tell, messages) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
             let tell = tell.clone();
-            let work = move || line.work(&mut *operation, &tell);
+            let work = move || line.run(&mut *operation, &tell);
             let started = builder().name(format!("{LOAD_THREAD}{index}")).spawn_scoped(scope, work);
             if let Err(source) = started {
                 // Those that work already are waited for, and would work to the end of the load.
@@ -215,7 +215,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// One thread's whole life.
-    fn work(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Message>) {
+    fn run(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Message>) {
         prepare_thread(None, Scheduling::Ordinary);
         let (mut cpu_before, mut in_time) = (None, 0);
         while let Some(intended) = self.take(tell) {

@@ -140,7 +140,7 @@ impl<'a> Load<'a> {
                 to_workers.push(ToWorker { go, recycle });
                 thread::Builder::new()
                     .name(format!("{LOAD_THREAD}{index}"))
-                    .spawn_scoped(scope, move || worker.work(self.stop, links))
+                    .spawn_scoped(scope, move || worker.run(self.stop, links))
                     .map_err(LoadError::NoThread)?;
             }
             drop(tell);

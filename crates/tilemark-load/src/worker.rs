@@ -120,14 +120,14 @@ impl Worker {
     }
 
     /// The thread's whole life.
-    pub(crate) fn work(&mut self, stop: &Stop, links: Links) {
-        if let Err(error) = self.work_until_done(stop, &links) {
+    pub(crate) fn run(&mut self, stop: &Stop, links: Links) {
+        if let Err(error) = self.connect_and_run(stop, &links) {
             // Nobody listens any more: then the load has failed already.
             let _ = links.tell.send(Message::Lost(error));
         }
     }
 
-    fn work_until_done(&mut self, stop: &Stop, links: &Links) -> Result<(), LoadError> {
+    fn connect_and_run(&mut self, stop: &Stop, links: &Links) -> Result<(), LoadError> {
         let got = prepare_thread(self.thread.processor, self.thread.scheduling);
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, stop.descriptor(), EventData::new_u64(STOP_TOKEN), EventFlags::IN)?;

@@ -43,7 +43,7 @@ fn converse(program: &Program) -> io::Result<ExitCode> {
         }
     });
     let report = |done| link.send(&FromEngine::Done(Box::new(done)));
-    match work(program, *job, &link, &stop, &report) {
+    match run_job(program, *job, &link, &stop, &report) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
             let code = failure.code.exit_code();
@@ -54,7 +54,7 @@ fn converse(program: &Program) -> io::Result<ExitCode> {
 }
 
 /// Does the job and reports what came of it. Guests stay after that, until they are asked to go.
-fn work(
+fn run_job(
     program: &Program,
     job: Job,
     link: &CommandLink,

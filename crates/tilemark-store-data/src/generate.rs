@@ -148,7 +148,9 @@ impl Generator {
                 .map(|worker| {
                     let (full_out, full_in) = sync_channel(BLOCKS_WAITING);
                     let (empty_out, empty_in) = channel();
-                    scope.spawn(move || self.work(table, worker, workers, sales, &full_out, &empty_in));
+                    scope.spawn(move || {
+                        self.make_blocks(table, worker, workers, sales, &full_out, &empty_in)
+                    });
                     (full_in, empty_out)
                 })
                 .collect();
@@ -171,7 +173,8 @@ impl Generator {
         })
     }
 
-    fn work(
+    /// Makes each block of one worker, until nobody takes them any more.
+    fn make_blocks(
         &self,
         table: Table,
         worker: usize,

@@ -110,7 +110,7 @@ pub(super) fn round_trip(bench: &Bench) -> Result<Vec<Figure>> {
             let mut child = Command::new(&relay).args(["relay", &address]).stdin(Stdio::null()).spawn()?;
             // It serves one receiver and one sender: a trial connection would be taken for one of them.
             thread::sleep(Duration::from_millis(300));
-            let printed = text_of(Command::new(&relay).args(["drive", &address, "1000", "5", "16"]));
+            let printed = text_of(Command::new(&relay).args(["measure", &address, "1000", "5", "16"]));
             // Ours, and it would wait for ever.
             let _ = child.kill();
             let _ = child.wait();
