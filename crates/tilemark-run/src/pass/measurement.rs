@@ -103,10 +103,10 @@ impl Measurement<'_> {
         let (place, strayed, ran) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (measuring, hears) = mpsc::channel();
         let measured = thread::scope(|scope| {
-            let mut line = StartLine::default();
-            self.outside_load(scope, load, &ports, &mut line, &sender);
-            self.inside_loads(scope, guests, &ports, &mut line, &sender);
-            self.client_loads(scope, clients, &mut line, &sender);
+            let mut barrier = LoadBarrier::default();
+            self.outside_load(scope, load, &ports, &mut barrier, &sender);
+            self.inside_loads(scope, guests, &ports, &mut barrier, &sender);
+            self.client_loads(scope, clients, &mut barrier, &sender);
             let (ids, disks, load_group) = (&ids, &disks, &load_group);
             let halfway = self.places(scope, ids, load_pid, &place, &strayed);
             self.run_hooks(scope, ids, hears, &ran);
@@ -126,7 +126,7 @@ impl Measurement<'_> {
                     let _ = sender.send(LoadMessage::Watched(read));
                 });
             };
-            let mut running = Running::new(line, watch_from, going_on);
+            let mut running = Running::new(barrier, watch_from, going_on);
             running.begin_after = begin_after;
             running.follow(&messages, self, &|| {
                 end_clients.iter().for_each(|end| end());
@@ -202,11 +202,11 @@ impl Measurement<'_> {
         scope: &'scope Scope<'scope, '_>,
         load: &'scope mut dyn LoadProcess,
         ports: &[Vec<u16>],
-        line: &mut StartLine,
+        barrier: &mut LoadBarrier,
         sender: &Sender<LoadMessage>,
     ) {
         let Some(job) = outside_job(self.plan, self.point, self.block, ports) else { return };
-        let listener = LoadListener::new(LoadSource::Outside, line.add(LoadSource::Outside), sender);
+        let listener = LoadListener::new(LoadSource::Outside, barrier.add(LoadSource::Outside), sender);
         let times = times_outside(self.point);
         scope.spawn(move || {
             let ended = listen_outside(load, &job, times, &listener);
@@ -220,7 +220,7 @@ impl Measurement<'_> {
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope mut [ReadyGuest],
         ports: &[Vec<u16>],
-        line: &mut StartLine,
+        barrier: &mut LoadBarrier,
         sender: &Sender<LoadMessage>,
     ) {
         let mut sessions: Vec<Option<&mut AgentSession>> =
@@ -230,7 +230,7 @@ impl Measurement<'_> {
             let Some(guest) = load.runs_in() else { continue };
             let Some(session) = sessions[guest as usize].take() else { continue };
             let source = LoadSource::Inside(place);
-            let listener = LoadListener::new(source, line.add(source), sender)
+            let listener = LoadListener::new(source, barrier.add(source), sender)
                 .in_guest(&self.point.guests[guest as usize].name);
             let times = times_inside(self.point, load);
             scope.spawn(move || {
@@ -246,14 +246,14 @@ impl Measurement<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         clients: Option<&'scope mut RepeatClients<'_>>,
-        line: &mut StartLine,
+        barrier: &mut LoadBarrier,
         sender: &Sender<LoadMessage>,
     ) {
         let times = times_outside(self.point);
         for member in clients.into_iter().flat_map(RepeatClients::members) {
             let (place, client, job, offset) = member.parts();
             let source = LoadSource::Client(place);
-            let listener = LoadListener::new(source, line.add(source), sender).of_client(client.name());
+            let listener = LoadListener::new(source, barrier.add(source), sender).of_client(client.name());
             scope.spawn(move || {
                 let ended = listen_client(client, job, offset, times, &listener);
                 listener.send(LoadMessage::Ended(ended));
@@ -311,14 +311,14 @@ impl Measurement<'_> {
 
 /// Where loads that are ready wait for the others.
 #[derive(Default)]
-struct StartLine {
+struct LoadBarrier {
     /// Those that have reported nothing yet: the first thing that a load reports is that it is ready.
     awaited: BTreeSet<LoadSource>,
     /// Ends of channels over which the moment comes at which all begin. Where they close without one, loads let go at once.
     held: Vec<Sender<Instant>>,
 }
 
-impl StartLine {
+impl LoadBarrier {
     /// One more load. It begins at the moment that comes over this channel, or when it closes.
     fn add(&mut self, source: LoadSource) -> Receiver<Instant> {
         let (held, begins) = mpsc::channel();
@@ -353,7 +353,7 @@ impl StartLine {
 /// Loads and the watcher of the host while they run.
 struct Running<W> {
     measured: MeasuredPass,
-    line: StartLine,
+    barrier: LoadBarrier,
     /// How long after the last load is ready all begin.
     begin_after: Duration,
     /// Begins to watch the host, once, from the moment on at which the loads begin.
@@ -373,11 +373,11 @@ struct Running<W> {
 }
 
 impl<W: FnOnce(Instant)> Running<W> {
-    fn new(line: StartLine, watch_from: W, going_on: Sender<()>) -> Self {
-        let left = line.awaited.len();
+    fn new(barrier: LoadBarrier, watch_from: W, going_on: Sender<()>) -> Self {
+        let left = barrier.awaited.len();
         Self {
             measured: MeasuredPass::default(),
-            line,
+            barrier,
             begin_after: Duration::ZERO,
             watch_from: Some(watch_from),
             going_on: Some(going_on),
@@ -396,7 +396,7 @@ impl<W: FnOnce(Instant)> Running<W> {
         while self.left > 0 {
             match messages.recv_timeout(Duration::from_millis(100)) {
                 Ok(message) => {
-                    self.line.note(&message);
+                    self.barrier.note(&message);
                     self.note(message);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -408,7 +408,7 @@ impl<W: FnOnce(Instant)> Running<W> {
             }
             if self.going_on.is_some() && self.shall_end(of.stop) {
                 (self.going_on, self.watch_from) = (None, None);
-                self.line.let_go();
+                self.barrier.let_go();
                 end_all();
             }
         }
@@ -416,12 +416,12 @@ impl<W: FnOnce(Instant)> Running<W> {
 
     /// The host is watched from the moment on when the load's schedule begins.
     fn begin_when_ready(&mut self) {
-        if !self.line.all_ready() {
+        if !self.barrier.all_ready() {
             return;
         }
         if let Some(watch_from) = self.watch_from.take() {
             let begins = Instant::now() + self.begin_after;
-            self.line.begin(begins);
+            self.barrier.begin(begins);
             watch_from(begins);
             self.left += 1;
             self.watching_since = Some(begins);
