@@ -13,10 +13,10 @@ use std::{
 use tilemark_agent_protocol::{FrameError, Reply, Request, Session, SessionError};
 
 /// A conversation with one agent.
-pub type AgentSession = Box<dyn Conversation>;
+pub type AgentSession = Box<dyn AgentConversation>;
 
 /// Requests and replies.
-pub trait Conversation: Send + std::fmt::Debug {
+pub trait AgentConversation: Send + std::fmt::Debug {
     /// Asks and waits at most so long for the reply. What the agent could not do is an error.
     fn ask(&mut self, request: &Request, within: Duration) -> Result<Reply, GuestError>;
     /// Asks and does not wait.
@@ -137,7 +137,7 @@ fn not_begun(guest: &str, console: &Console, within: Duration, source: SessionEr
     }
 }
 
-impl Conversation for SocketConversation {
+impl AgentConversation for SocketConversation {
     fn ask(&mut self, request: &Request, within: Duration) -> Result<Reply, GuestError> {
         self.session.stream_mut().limit(within);
         let asked = self.session.ask(request);

@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::{Console, ConsoleTail},
-    conversation::{AgentSession, Conversation, SocketConversation},
+    conversation::{AgentConversation, AgentSession, SocketConversation},
     error::GuestError,
 };
 use std::{
@@ -399,7 +399,7 @@ fn realtime_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Conversation for FakeConversation {
+impl AgentConversation for FakeConversation {
     fn ask(&mut self, request: &Request, within: Duration) -> Result<Reply, GuestError> {
         self.send(request)?;
         self.receive(within)

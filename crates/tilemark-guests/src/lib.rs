@@ -26,7 +26,7 @@ pub mod specification;
 
 pub use backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId};
 pub use console::ConsoleTail;
-pub use conversation::{AgentSession, Conversation};
+pub use conversation::{AgentConversation, AgentSession};
 pub use disks::{DiskFolders, disk_file_name, is_data_disk};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};

@@ -39,7 +39,7 @@ use std::{
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{
-    AgentSession, Backend, Conversation, GuestError, GuestId, GuestState, ReadyGuest as Ready, describe,
+    AgentConversation, AgentSession, Backend, GuestError, GuestId, GuestState, ReadyGuest as Ready, describe,
 };
 use tilemark_plan::{
     expect,
@@ -479,7 +479,7 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String], caller: &UnixStr
 
 /// Has a guest run a program to its end, or to that of the caller who waits for it.
 fn run_program(
-    session: &mut dyn Conversation,
+    session: &mut dyn AgentConversation,
     arguments: &[String],
     caller: &UnixStream,
 ) -> Result<Reply, GuestError> {
@@ -554,7 +554,7 @@ mod tests {
         asked: Vec<Request>,
     }
 
-    impl Conversation for Endless {
+    impl AgentConversation for Endless {
         fn ask(&mut self, _: &Request, _: Duration) -> Result<Reply, GuestError> {
             unreachable!("nothing waits for it without an eye on the caller")
         }
