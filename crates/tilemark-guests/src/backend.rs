@@ -1,4 +1,4 @@
-//! How guests exist, behind one trait.
+//! How guests run, behind one trait.
 //!
 //! ```text
 //!             start                 agent answers

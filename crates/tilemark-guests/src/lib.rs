@@ -1,4 +1,4 @@
-//! Backends: how guests exist (kvm, emulated, native), templates, clones and the run network.
+//! Backends: how guests run (kvm, emulated, native), templates, clones and the run network.
 //!
 //! Everything here happens inside a run's own PID, mount and network namespaces, as root: whatever this crate
 //! makes ends with them, also when nothing of it gets to clean up. It starts guests and talks to their agents; what

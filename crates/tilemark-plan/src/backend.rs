@@ -1,11 +1,11 @@
-//! How guests exist, and what each way costs: a row of a table for each.
+//! How guests run, and what each way costs: a row of a table for each.
 
 use crate::JsonSchema;
 use crate::scenario::measure::Start;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How guests exist.
+/// How guests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {

@@ -216,7 +216,7 @@ pub struct Point {
     pub index: usize,
     /// How many tiles.
     pub tiles: u32,
-    /// How its guests exist.
+    /// How its guests run.
     pub backend: Backend,
     /// `a` or `b` where two sides are compared.
     pub side: Option<SideName>,

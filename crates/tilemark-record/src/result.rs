@@ -598,7 +598,7 @@ impl ComparisonOutcome {
 /// Scalability Law: throughput(N) = one tile's × N / (1 + contention × (N − 1) + coherence × N × (N − 1)).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScalingFit {
-    /// How its guests exist.
+    /// How its guests run.
     pub backend: Backend,
     /// `a` or `b` where two sides are compared.
     pub side: Option<SideName>,
@@ -634,7 +634,7 @@ pub struct PointResult {
     pub tiles: u32,
     /// How many guests.
     pub guests: u32,
-    /// How they exist.
+    /// How they run.
     pub backend: Backend,
     /// `a` or `b` where two sides are compared.
     pub side: Option<SideName>,

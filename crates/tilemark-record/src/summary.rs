@@ -33,7 +33,7 @@ pub struct RepeatSummary {
     pub block: u32,
     /// When its measurement began, in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// How its guests exist.
+    /// How its guests run.
     pub backend: Backend,
     /// Every load of the scenario, all its guests together.
     pub loads: Vec<LoadFigures>,

@@ -39,7 +39,7 @@ pub(crate) enum Axis {
 pub(crate) struct Group<'a> {
     /// What it is in the report.
     pub(crate) kind: Kind,
-    /// How its guests exist.
+    /// How its guests run.
     pub(crate) backend: Backend,
     /// Its side.
     pub(crate) side: Option<SideName>,
@@ -145,7 +145,7 @@ impl<'a> View<'a> {
         if real.is_empty() { self.groups.iter().collect() } else { real }
     }
 
-    /// How guests existed, in words.
+    /// How guests ran, in words.
     pub(crate) fn backends(&self) -> String {
         let words = self.groups.iter().map(|group| match group.kind {
             Kind::Twin => "native twin",

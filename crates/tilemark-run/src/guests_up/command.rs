@@ -45,7 +45,7 @@ pub struct UpRequest {
     pub count: u32,
     /// What they are for: `idle`, `web` or `disk`.
     pub role: String,
-    /// How they exist; `None`: kvm, or stop.
+    /// How they run; `None`: kvm, or stop.
     pub on: Option<Backend>,
     /// `clone` or `boot`.
     pub start: String,

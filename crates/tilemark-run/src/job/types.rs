@@ -142,7 +142,7 @@ pub struct ImageReady {
 pub struct GuestsReady {
     /// By which `guests list`, `exec`, `console` and `down` find them.
     pub id: String,
-    /// How they exist.
+    /// How they run.
     pub backend: Backend,
     /// Whether the times below are those of hardware.
     #[serde(default)]

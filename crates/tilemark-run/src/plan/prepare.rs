@@ -36,7 +36,7 @@ use tilemark_units::{Span, counted};
 pub struct Asked {
     /// A name inside the program, or a path.
     pub scenario: String,
-    /// How guests exist; `None`: kvm, or stop.
+    /// How guests run; `None`: kvm, or stop.
     pub on: Option<Backend>,
     /// Preset to apply.
     pub preset: Option<String>,
