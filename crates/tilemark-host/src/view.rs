@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use tilemark_plan::facts::{AskedBy, Fact, Virtualisation};
+use tilemark_sys::process::CLEAN_ENVIRONMENT;
 
 /// How long a tool may take to say its version.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
@@ -66,7 +67,9 @@ impl HostView for LiveHost {
     }
 
     fn run(&self, program: &Path, arguments: &[&str]) -> io::Result<String> {
-        run_within(Command::new(program).args(arguments), VERSION_DEADLINE)
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().envs(CLEAN_ENVIRONMENT);
+        run_within(&mut command, VERSION_DEADLINE)
     }
 
     fn tool_folders(&self) -> Vec<PathBuf> {

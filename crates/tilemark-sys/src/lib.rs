@@ -1,5 +1,6 @@
 //! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls. Files that must be safe from others too.
 
+pub mod answer;
 pub mod below;
 pub mod block;
 pub mod bpf;

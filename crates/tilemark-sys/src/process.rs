@@ -15,6 +15,7 @@ use rustix::{
     },
 };
 use std::{
+    env,
     ffi::{CString, OsStr},
     fs::File,
     io::{self, Read, Write},
@@ -22,12 +23,22 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
-    time::Duration,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// Descriptors handed to a child get numbers below this; our own copies are above.
 const FIRST_OWN_DESCRIPTOR: RawFd = 64;
+
+/// The whole environment of a program that is to see nothing of ours, which may hold a password.
+pub const CLEAN_ENVIRONMENT: [(&str, &str); 2] =
+    [("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("LANG", "C.UTF-8")];
+
+/// A program as a shell would find it.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
 
 /// What is executed.
 #[derive(Debug)]
@@ -97,6 +108,15 @@ pub enum SpawnError {
     },
 }
 
+impl SpawnError {
+    /// The system's reason alone.
+    pub fn into_source(self) -> io::Error {
+        match self {
+            Self::Prepare { source, .. } | Self::Step { source, .. } => source,
+        }
+    }
+}
+
 fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(io::Error::from)
 }
@@ -162,6 +182,11 @@ impl Spawn {
             variables.into_iter().map(|variable| c_string(variable.as_ref())).collect();
         self.environment = Some(variables?);
         Ok(self)
+    }
+
+    /// [`CLEAN_ENVIRONMENT`], instead of the caller's.
+    pub fn clean_environment(self) -> io::Result<Self> {
+        self.environment(CLEAN_ENVIRONMENT.map(|(name, value)| format!("{name}={value}")))
     }
 
     /// New namespaces for it. With [`Namespaces::PID`] it is the namespace's first process.
@@ -319,7 +344,7 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 }
 
 fn inherited_environment() -> io::Result<Vec<CString>> {
-    std::env::vars_os()
+    env::vars_os()
         .map(|(mut name, value)| {
             name.push("=");
             name.push(value);
@@ -664,16 +689,19 @@ pub enum HasEnded {
 
 /// Waits at most so long for the end of the process behind a pidfd.
 pub fn ends_within(pidfd: BorrowedFd<'_>, limit: Duration) -> io::Result<HasEnded> {
-    let deadline = std::time::Instant::now() + limit;
+    Ok(if is_readable_by(pidfd, Instant::now() + limit)? { HasEnded::Yes } else { HasEnded::No })
+}
+
+/// Waits until there is something to read, or the other end is closed, but no longer than to the deadline.
+pub(crate) fn is_readable_by(descriptor: BorrowedFd<'_>, deadline: Instant) -> io::Result<bool> {
     loop {
-        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return Ok(HasEnded::No),
-            Ok(_) => return Ok(HasEnded::Yes),
+        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

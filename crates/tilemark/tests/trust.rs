@@ -181,3 +181,33 @@ fn whether_a_file_is_there_that_only_a_scenario_names_is_not_shown() {
         fs::rename(home.path().join("away"), secret).unwrap();
     }
 }
+
+#[test]
+fn a_qemu_that_plan_and_doctor_ask_sees_no_password() {
+    let home = Home::new();
+    let seen = home.path().join("seen");
+    let program = home.file(
+        "qemu-system-x86_64",
+        &format!(
+            "#!/bin/sh\n/usr/bin/env >>'{}'\ncase $1 in --version) echo 'QEMU emulator version 9.0.0' ;;\n\
+             -machine) printf 'Supported machines are:\\npc PC\\n' ;; -cpu) printf 'Available CPUs:\\nqemu64\\nmax\\n' ;; esac\n",
+            seen.display()
+        ),
+    );
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap());
+    let named = format!("qemu.binary={}", program.display());
+    let plan = ["plan", "density", "--on", "emulated", "--tiles", "1", "--set", &named];
+    for (command, wanted) in [(&plan[..], 0), (&["doctor"][..], 3)] {
+        let mut asks = home.command(command);
+        asks.env("TILEMARK_BROKER_PASSWORD", "secret")
+            .env("TILEMARK_DATABASE_PASSWORD", "secret")
+            .env("PATH", &path);
+        let said = common::Said::of(&asks.output().unwrap());
+        assert!(said.code == Some(0) || said.code == Some(wanted), "{said:?}");
+        let variables = fs::read_to_string(&seen).expect("it was asked");
+        assert!(!variables.contains("PASSWORD") && !variables.contains("secret"), "{command:?}: {variables}");
+        assert!(variables.contains("LANG=C.UTF-8"), "{variables}");
+        fs::remove_file(&seen).unwrap();
+    }
+}

@@ -316,8 +316,7 @@ impl QemuBackend {
             .processors(&plan.processors)
             .memory_of_nodes(nodes_of(plan))
             .oom_score(1000)
-            // Nothing of ours: our environment may hold a password.
-            .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
+            .clean_environment()?
             .own_session();
         if let Some(confinement) = &self.confinement {
             let rings = rings(&plan.disks, &self.settings.more);

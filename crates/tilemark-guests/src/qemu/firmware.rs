@@ -1,11 +1,11 @@
 //! Firmware of machines: found as QEMU finds it, and looked at before a guest is started with it.
 
+use super::program::asked;
 use crate::error::{GuestError, file};
 use std::{
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 /// QEMU maps an image in steps of this size (`x86_bios_rom_init`).
@@ -30,8 +30,7 @@ pub fn find_firmware(binary: &Path, named: &str) -> Result<PathBuf, GuestError> 
 }
 
 fn in_folders_of(binary: &Path, named: &str) -> Result<PathBuf, GuestError> {
-    let output = Command::new(binary).args(["-L", "help"]).output().map_err(file("run", binary))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = asked(binary, &["-L", "help"])?;
     let found = text.lines().map(|folder| Path::new(folder.trim()).join(named)).find(|path| path.is_file());
     found.ok_or_else(|| GuestError::Firmware {
         named: named.to_owned(),

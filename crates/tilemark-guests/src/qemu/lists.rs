@@ -1,8 +1,8 @@
 //! What a QEMU program can be: its machine types and processor models, as it lists them itself.
 
-use super::settings::Accelerator;
-use crate::error::{GuestError, file};
-use std::{path::Path, process::Command};
+use super::{program::asked, settings::Accelerator};
+use crate::error::GuestError;
+use std::path::Path;
 
 /// The machine types and processor models of one QEMU program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl QemuLists {
     /// # Errors
     /// When it cannot be started or lists nothing.
     pub fn of(binary: &Path) -> Result<Self, GuestError> {
-        let lists =
-            Self { machines: machines(&asked(binary, "-machine")?), cpus: cpus(&asked(binary, "-cpu")?) };
+        let list = |flag| asked(binary, &[flag, "help"]);
+        let lists = Self { machines: machines(&list("-machine")?), cpus: cpus(&list("-cpu")?) };
         if lists.machines.is_empty() || lists.cpus.is_empty() {
             return Err(GuestError::Tool {
                 command: format!("{} -machine help", binary.display()),
@@ -57,11 +57,6 @@ impl QemuLists {
 /// What comes before the first option.
 fn name_of(value: &str) -> &str {
     value.split(',').next().unwrap_or(value)
-}
-
-fn asked(binary: &Path, flag: &str) -> Result<String, GuestError> {
-    let output = Command::new(binary).args([flag, "help"]).output().map_err(file("run", binary))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn machines(text: &str) -> Vec<(String, Option<String>)> {

@@ -13,6 +13,7 @@ mod confinement;
 mod firmware;
 mod lists;
 mod place;
+mod program;
 mod qmp;
 mod settings;
 mod template;

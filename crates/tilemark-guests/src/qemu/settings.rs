@@ -1,10 +1,10 @@
 //! Which QEMU, with which files.
 
+use super::program::asked;
 use crate::{disks::DiskFolders, error::GuestError};
 use std::{
     fmt,
     path::{Path, PathBuf},
-    process::Command,
 };
 use tilemark_plan::scenario::QemuWalls;
 
@@ -116,9 +116,7 @@ impl fmt::Display for QemuVersion {
 impl QemuVersion {
     /// Asks the program, and refuses one that is too old.
     pub fn of(binary: &Path) -> Result<Self, GuestError> {
-        let output = Command::new(binary).arg("--version").output();
-        let output = output.map_err(crate::error::file("run", binary))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = asked(binary, &["--version"])?;
         let version = Self::parse(&text).ok_or_else(|| GuestError::Tool {
             command: format!("{} --version", binary.display()),
             said: text.lines().next().unwrap_or("nothing").to_owned(),

@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
-use tilemark_sys::process::{Ended, HasEnded, Spawn, SpawnError};
+use tilemark_sys::process::{Ended, HasEnded, Spawn, on_path};
 
 /// How long a question may take: a daemon that hangs does not answer at all.
 pub(super) const TO_ANSWER: Duration = Duration::from_secs(30);
@@ -29,9 +28,7 @@ pub(super) fn run(program: &str, arguments: &[&str], limit: Duration) -> io::Res
         .hand(out.try_clone()?.into(), 1)
         .hand(error.try_clone()?.into(), 2);
     let started = spawn.own_session().dies_with_thread(Signal::KILL).start();
-    let child = started.map_err(|error| match error {
-        SpawnError::Prepare { source, .. } | SpawnError::Step { source, .. } => failed(source.to_string()),
-    })?;
+    let child = started.map_err(|error| failed(error.into_source().to_string()))?;
     let of_call = |why: String| io::Error::other(format!("{program} {}: {why}", arguments.join(" ")));
     if child.ends_within(limit)? == HasEnded::No {
         child.signal(Signal::KILL)?;
@@ -48,12 +45,6 @@ pub(super) fn run(program: &str, arguments: &[&str], limit: Duration) -> io::Res
 fn in_a_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join("; ")
-}
-
-/// A program as a shell would find it.
-fn on_path(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// A file without a name. It holds all of an output: a pipe that nobody reads yet would stop the program.
