@@ -23,4 +23,5 @@ pub mod process;
 pub mod tap;
 pub mod text_file;
 pub mod thread;
+pub mod users;
 pub mod walls;

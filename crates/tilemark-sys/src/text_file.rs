@@ -26,10 +26,24 @@ pub fn read_text_of_others(path: &Path, bytes_max: u64) -> io::Result<String> {
 }
 
 fn read(path: &Path, bytes_max: u64, flags: OFlags) -> io::Result<String> {
+    text_of(open(path, flags)?, bytes_max)
+}
+
+/// Opens a file of whatever length. A link is followed.
+///
+/// # Errors
+/// When it cannot be read, or is no plain file.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let file = open(path, OFlags::empty())?;
+    plain(file.metadata()?.is_file())?;
+    Ok(file)
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // Asked before it is opened too: opening some devices is enough to start something.
     plain(path.metadata()?.is_file())?;
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-    text_of(OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?, bytes_max)
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 /// The whole text of an open file of at most so many bytes.

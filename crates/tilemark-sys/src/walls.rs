@@ -2,8 +2,11 @@
 //!
 //! They hold for the process and all that it starts, and nobody takes them down again.
 
-use crate::limits::refuse_core_dumps;
-use rustix::thread::CapabilitySet;
+use crate::{limits::refuse_core_dumps, users};
+use rustix::{
+    process::{Resource, Rlimit, setrlimit},
+    thread::CapabilitySet,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
@@ -144,6 +147,10 @@ const SOCKETS_OF_MONITORS: [libc::c_int; 1] = [libc::AF_UNIX];
 const RINGS: [libc::c_long; 3] =
     [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
+/// What a reader's one file can need, whatever is in it: address space and seconds of a processor. It writes no file.
+const LIMITS_OF_READERS: [(Resource, u64); 3] =
+    [(Resource::As, 512 << 20), (Resource::Cpu, 10), (Resource::Fsize, 0)];
+
 /// Whether a monitor may use the rings of io_uring(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rings {
@@ -165,9 +172,14 @@ const FORKS: [libc::c_long; 0] = [];
 const X32: u32 = 0x4000_0000;
 
 /// Walls, ready to be put around a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Walls {
     kept: u64,
+    /// Whether the set of capabilities that a program could get stays: the caller may not change it.
+    keeps_bound: bool,
+    /// Whom it becomes.
+    user: Option<u32>,
+    limits: Vec<(Resource, u64)>,
     filters: Vec<BpfProgram>,
 }
 
@@ -189,6 +201,7 @@ impl Walls {
                 without_clone3()?,
                 without_core_limit()?,
             ],
+            ..Self::default()
         })
     }
 
@@ -207,6 +220,28 @@ impl Walls {
                 without_clone3()?,
                 without_core_limit()?,
             ],
+            ..Self::default()
+        })
+    }
+
+    /// Around a program that reads a file of somebody else and prints what is in it: a user whom nobody else is, no capability, no socket, no
+    /// further process, no file that it writes, limits of its memory and its time. It must be handed the file, and stays the caller's
+    /// user where the caller may not become another.
+    ///
+    /// # Errors
+    /// What the kernel answered, or when there is no filter.
+    pub fn of_reader() -> io::Result<Self> {
+        let power = CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::SETUID;
+        let may_change = rustix::thread::capabilities(None)?.effective.contains(power);
+        let monitor = Self::of_monitor(Rings::Denied).map_err(io::Error::other)?;
+        let mut filters = monitor.filters;
+        filters.push(without_sockets().map_err(io::Error::other)?);
+        Ok(Self {
+            kept: 0,
+            keeps_bound: !may_change,
+            user: may_change.then(users::first_of_own).transpose()?,
+            limits: LIMITS_OF_READERS.to_vec(),
+            filters,
         })
     }
 
@@ -218,7 +253,7 @@ impl Walls {
     pub fn of_load() -> io::Result<Option<Self>> {
         let own = rustix::thread::capabilities(None)?.permitted;
         let kept = (own & CapabilitySet::SYS_NICE).bits();
-        Ok(own.contains(CapabilitySet::SETPCAP).then(|| Self { kept, filters: Vec::new() }))
+        Ok(own.contains(CapabilitySet::SETPCAP).then(|| Self { kept, ..Self::default() }))
     }
 
     /// Puts them around the calling process, for good. Negative where the kernel refuses; `errno` says why.
@@ -230,10 +265,22 @@ impl Walls {
         refuse_core_dumps();
         // SAFETY: plain system calls; what they point to lives in this frame or in `self`.
         unsafe {
-            for capability in (0..u64::BITS).filter(|number| self.kept & (1 << number) == 0) {
+            let given_up = |number: &u32| !self.keeps_bound && self.kept & (1 << number) == 0;
+            for capability in (0..u64::BITS).filter(given_up) {
                 if libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) != 0
                     && *libc::__errno_location() != libc::EINVAL
                 {
+                    return -1;
+                }
+            }
+            if let Some(user) = self.user
+                && become_user(user) != 0
+            {
+                return -1;
+            }
+            for (resource, most) in &self.limits {
+                let limit = Rlimit { current: Some(*most), maximum: Some(*most) };
+                if setrlimit(*resource, limit).is_err() {
                     return -1;
                 }
             }
@@ -261,6 +308,20 @@ impl Walls {
             }
         }
         0
+    }
+}
+
+/// Makes the calling process a user in no other group. Other than 0 where the kernel refuses.
+///
+/// # Safety
+/// Only between clone and exec. Not by the C library's own functions: they wait for all threads that its memory, a copy, knows.
+unsafe fn become_user(user: u32) -> libc::c_long {
+    let none = std::ptr::null::<libc::gid_t>();
+    // SAFETY: plain system calls; a list of no groups needs no memory.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, 0, none)
+            | libc::syscall(libc::SYS_setresgid, user, user, user)
+            | libc::syscall(libc::SYS_setresuid, user, user, user)
     }
 }
 
@@ -349,6 +410,10 @@ fn without_x32() -> [sock_filter; 3] {
 
 fn without_clone3() -> Result<BpfProgram, WallsError> {
     program(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+}
+
+fn without_sockets() -> Result<BpfProgram, WallsError> {
+    program(Rules::from([(libc::SYS_socket, Vec::new()), (libc::SYS_socketpair, Vec::new())]), libc::EPERM)
 }
 
 /// Keeps what [`refuse_core_dumps`] has set: another limit would have the kernel start the host's program for dumps again. Setting it succeeds and
@@ -531,6 +596,21 @@ mod tests {
         let numbers = [39, 514, 521, 528, 539, 540, 0x3fff_ffff];
         let calls = numbers.map(|number| format!("0x40000000 | {number}, 0, 0, 0, 0"));
         denied_to_all(&calls.each_ref().map(String::as_str));
+    }
+
+    #[test]
+    fn a_reader_makes_no_socket_and_starts_no_process() {
+        for (script, ended) in [
+            ("/bin/true; exit 7", 2),
+            ("exec perl -e 'exit(socket(my $made, 1, 1, 0) ? 8 : $! == 1 ? 7 : 9)' </dev/null", 7),
+            (
+                "exec perl -e 'exit(socketpair(my $one, my $other, 1, 1, 0) ? 8 : $! == 1 ? 7 : 9)' </dev/null",
+                7,
+            ),
+        ] {
+            let reader = shell(script).behind(Walls::of_reader().unwrap());
+            assert_eq!(reader.start().unwrap().wait().unwrap(), Ended::Exited(ended), "{script}");
+        }
     }
 
     #[test]

@@ -1,11 +1,8 @@
 //! Whether an image has the programs that a scenario's guests run.
 
+use super::root_files::{There, in_erofs};
 use crate::failure::{Failure, FailureCode};
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeSet, path::Path};
 use tilemark_image::{BUILT_IN_NAMES, FileName, Image, ImageSpec, InCache};
 use tilemark_plan::{
     image_needs::{ImageNeed, image_needs},
@@ -70,14 +67,6 @@ const OF_NO_PACKAGE: [&str; 5] = ["/home/", "/opt/", "/root/", "/srv/", "/usr/lo
 /// Where a program is looked for that is named without its folder: the agent's PATH.
 const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Whether the image has something at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum There {
-    Yes,
-    No,
-    Unknown,
-}
-
 /// Refuses programs, pages and SQL files of the user's own that the image cannot have: what it is known to lack before it is built, or
 /// once it is.
 ///
@@ -134,48 +123,6 @@ fn there(path: &str, spec: &ImageSpec, root: Option<&Path>) -> There {
         None if OF_NO_PACKAGE.iter().any(|folder| path.starts_with(folder)) => There::No,
         None => There::Unknown,
     }
-}
-
-/// Looks into a root file system, without mounting it. Unknown where the tool is absent, or a folder on the way is a link.
-fn in_erofs(root: &Path, path: &str) -> There {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let mut at = String::new();
-    for (index, part) in parts.iter().enumerate() {
-        let parent = std::mem::take(&mut at);
-        at = format!("{parent}/{part}");
-        let output = Command::new("dump.erofs")
-            .arg(format!("--path={at}"))
-            .arg(root)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output();
-        let Ok(output) = output else { return There::Unknown };
-        let said = String::from_utf8_lossy(&output.stdout);
-        if !said.contains("File : ") {
-            // One that knows no `--path` prints nothing of the root either.
-            return if index > 0 || is_looked_into(root) { There::No } else { There::Unknown };
-        }
-        if said.contains("symlink file") && index + 1 < parts.len() {
-            // Debian's /bin, /sbin and /lib are links into /usr.
-            if index > 0 || !["bin", "sbin", "lib", "lib64"].contains(part) {
-                return There::Unknown;
-            }
-            at = format!("/usr/{part}");
-        }
-    }
-    There::Yes
-}
-
-/// Whether the tool finds what every image has.
-fn is_looked_into(root: &Path) -> bool {
-    let output = Command::new("dump.erofs")
-        .arg("--path=/usr")
-        .arg(root)
-        .env("LC_ALL", "C")
-        .stderr(Stdio::null())
-        .output();
-    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("File : "))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub(crate) mod image_check;
 pub(crate) mod own_disks;
 pub mod prepare;
 pub(crate) mod qemu_check;
+mod root_files;
 mod scenario_file;
 pub mod text;
 pub(crate) mod web_files;
