@@ -6,10 +6,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use tar::{Archive, Builder, Entry, EntryType, Header};
+use tilemark_sys::text_file::open_plain;
 use tilemark_units::{HashingWriter, Sha256Hash};
 
 use crate::bootstrap::EPOCH;
-use crate::files::write_whole;
+use crate::build::DISK_RESERVE;
+use crate::files::{free_bytes, write_whole};
 use crate::image::{FileName, Image, LOCK_FILE, SPEC_FILE};
 use crate::lock::{ImageLock, LockedFile};
 use crate::spec::ImageSpec;
@@ -49,12 +51,17 @@ fn header(bytes: u64) -> Header {
     header
 }
 
-/// Unpacks an exported image into `folder` and returns its name. Whatever is wrong, nothing of it is used.
-pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
-    read_opened(File::open(source).map_err(ImageError::io("read", source))?, source, folder)
+/// Opens an exported image. A pipe would be waited for without end.
+pub(crate) fn open(source: &Path) -> Result<File> {
+    open_plain(source).map_err(ImageError::io("read", source))
 }
 
-fn read_opened(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
+/// Unpacks an exported image, which was opened from `source`, into `folder` and returns its name. Whatever is wrong, nothing of it is used.
+pub(crate) fn read(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
+    read_within(file, source, folder, free_bytes(folder)?)
+}
+
+fn read_within(file: File, source: &Path, folder: &Path, free: u64) -> Result<Sha256Hash> {
     let mut archive = Archive::new(file);
     let refuse = |reason: String| ImageError::BadArchive { path: source.to_owned(), reason };
     // What the reader says about a text that is no archive quotes it, and it may be any file of the host's.
@@ -100,8 +107,14 @@ fn read_opened(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
         (FileName::Vmlinux, &lock.files.vmlinux),
         (FileName::Initrd, &lock.files.initrd),
     ];
+    check_room(files.map(|(_, locked)| locked.bytes), folder, free)?;
     for (file, locked) in files {
-        let found = unpack(next(file.as_str())?.entry, &folder.join(file.as_str()), source)?;
+        let entry = next(file.as_str())?.entry;
+        if entry.size() != locked.bytes {
+            let reason = format!("{file} has {} bytes, and {LOCK_FILE} says {}", entry.size(), locked.bytes);
+            return Err(refuse(reason));
+        }
+        let found = unpack(entry, &folder.join(file.as_str()), source)?;
         if found != *locked {
             return Err(refuse(format!(
                 "{file} is not what {LOCK_FILE} says: its SHA-256 is {}",
@@ -112,6 +125,20 @@ fn read_opened(file: File, source: &Path, folder: &Path) -> Result<Sha256Hash> {
     write_whole(&folder.join(LOCK_FILE), lock_text.as_bytes())?;
     write_whole(&folder.join(SPEC_FILE), spec_text.as_bytes())?;
     Ok(name)
+}
+
+/// Refuses files that would fill the disk: whoever made the archive chose how long they are, and holes cost nothing there.
+fn check_room(files: [u64; 3], folder: &Path, free: u64) -> Result<()> {
+    let needed = files.into_iter().fold(DISK_RESERVE, u64::saturating_add);
+    if needed <= free {
+        return Ok(());
+    }
+    Err(ImageError::DiskShort {
+        path: folder.to_owned(),
+        free_mib: free >> 20,
+        needed_mib: needed >> 20,
+        what: "this image, with what must stay free,",
+    })
 }
 
 /// A file of the archive and the image that it belongs to.
@@ -166,6 +193,7 @@ fn unpack(mut entry: Entry<'_, File>, target: &Path, source: &Path) -> Result<Lo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::LockedFiles;
     use std::io::Seek;
 
     #[test]
@@ -180,12 +208,72 @@ mod tests {
             file.set_len((1 << 30) + (64 << 10)).unwrap();
             file.rewind().unwrap();
             let folder = tempfile::tempdir().unwrap();
-            let refused =
-                read_opened(file.try_clone().unwrap(), "a.tar".as_ref(), folder.path()).unwrap_err();
+            let refused = read(file.try_clone().unwrap(), "a.tar".as_ref(), folder.path()).unwrap_err();
             assert!(matches!(refused, ImageError::BadArchive { .. }), "{refused}");
             // The descriptors have one place in the file: what was read is before it.
             let read = file.stream_position().unwrap();
             assert!(read <= 64 << 10, "{read} bytes of {kind:?} were read");
         }
+    }
+
+    /// An archive that says that the root file system has so many bytes, with a lock that says how many. It is a hole, and the rest is absent.
+    fn archive_of_hole(bytes: u64, locked: u64) -> File {
+        let empty = |bytes| LockedFile { sha256: Sha256Hash::of(b""), bytes };
+        let spec = ImageSpec::built_in("first-look").unwrap();
+        let lock = ImageLock {
+            format: crate::lock::FORMAT,
+            spec: spec.key(),
+            kernel: "6.1.0".to_owned(),
+            files: LockedFiles { root_erofs: empty(locked), vmlinux: empty(0), initrd: empty(0) },
+            packages: vec![],
+        };
+        let mut file = tempfile::tempfile().unwrap();
+        let mut builder = Builder::new(&mut file);
+        let place = |name: &str| format!("{}/{name}", lock.image_name());
+        for (name, text) in [(LOCK_FILE, lock.to_toml()), (SPEC_FILE, spec.to_toml())] {
+            builder.append_data(&mut header(text.len() as u64), place(name), text.as_bytes()).unwrap();
+        }
+        let mut root = header(bytes);
+        root.set_path(place(FileName::RootErofs.as_str())).unwrap();
+        root.set_cksum();
+        builder.get_mut().write_all(root.as_bytes()).unwrap();
+        drop(builder);
+        let begins = file.metadata().unwrap().len().next_multiple_of(512);
+        file.set_len(begins + bytes.next_multiple_of(512)).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_written_than_the_lock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = archive_of_hole(64 << 20, 4);
+        let refused = read(file, "a.tar".as_ref(), folder.path()).unwrap_err();
+        assert!(matches!(refused, ImageError::BadArchive { .. }), "{refused}");
+        let written = std::fs::metadata(folder.path().join(FileName::RootErofs.as_str()));
+        let written = written.map_or(0, |file| file.len());
+        assert!(written <= 4, "{written} bytes were written");
+    }
+
+    #[test]
+    fn an_image_that_would_fill_the_disk_is_refused_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = 64 << 20;
+        let take = |free| read_within(archive_of_hole(bytes, bytes), "a.tar".as_ref(), folder.path(), free);
+        for free in [0, bytes, DISK_RESERVE, DISK_RESERVE + bytes - 1] {
+            let refused = take(free).unwrap_err();
+            assert!(matches!(refused, ImageError::DiskShort { .. }), "{free}: {refused}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{free}");
+        }
+        let refused = take(DISK_RESERVE + bytes).unwrap_err();
+        assert!(matches!(refused, ImageError::BadArchive { .. }), "by its hash: {refused}");
+        // Sums that no number holds.
+        let largest = read_within(
+            archive_of_hole(1 << 20, i64::MAX as u64),
+            "a.tar".as_ref(),
+            folder.path(),
+            u64::MAX >> 1,
+        );
+        assert!(matches!(largest, Err(ImageError::DiskShort { .. })), "{largest:?}");
     }
 }

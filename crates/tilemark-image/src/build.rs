@@ -21,8 +21,8 @@ use crate::spec::ImageSpec;
 use crate::tree::Tree;
 use crate::{ImageError, Result};
 
-/// What must be free to begin: the design's floor for the disk (2 GiB).
-const FREE_BYTES_MIN: u64 = 2 << 30;
+/// What must be free to begin a build, and stays free where an image is taken in: the design's floor for the disk (2 GiB).
+pub(crate) const DISK_RESERVE: u64 = 2 << 30;
 /// Of the root file system; fixed, so that equal contents give equal bytes.
 const ROOT_UUID: &str = "74696c65-6d61-726b-0000-000000000001";
 
@@ -55,11 +55,12 @@ pub(crate) fn check_host(cache: &Path, make: Make) -> Result<()> {
     }
     Tool::new("mkfs.erofs", "erofs-utils").arg("--help").run(&mut crate::Silent)?.ok();
     let free = free_bytes(cache)?;
-    if free < FREE_BYTES_MIN {
+    if free < DISK_RESERVE {
         return Err(ImageError::DiskShort {
             path: cache.to_owned(),
             free_mib: free >> 20,
-            needed_mib: FREE_BYTES_MIN >> 20,
+            needed_mib: DISK_RESERVE >> 20,
+            what: "a build",
         });
     }
     Ok(())

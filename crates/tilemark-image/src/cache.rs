@@ -293,12 +293,13 @@ impl ImageCache {
         reserved: &[Reserved],
         progress: &mut dyn Progress,
     ) -> Result<Image> {
+        let opened = archive::open(file)?;
         let lock = self.lock(progress)?;
         let aside = self.aside(&lock, PRIVATE_FOLDER)?;
         let folder = aside.path().join("image");
         make_folder(&folder, OPEN_FOLDER).map_err(ImageError::io("create", &folder))?;
         progress.step(Step::Hashing);
-        let name = archive::read(file, &folder)?;
+        let name = archive::read(opened, file, &folder)?;
         match expected {
             Some(expected) if expected != name => {
                 return Err(ImageError::OtherImage { path: file.to_owned(), expected, found: name });

@@ -422,3 +422,20 @@ fn exporting_a_changed_image_is_refused() {
     assert!(matches!(fixture.cache.export("first-look", &file), Err(ImageError::HashMismatch { .. })));
     assert!(!file.exists());
 }
+
+#[test]
+fn a_pipe_in_place_of_an_archive_is_refused_and_nobody_waits_for_it() {
+    let fixture = fixture();
+    let pipe = fixture.cache.folder.join("exported.tar");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // While somebody else builds: whoever opens a file with the lock held would keep others from building.
+    let _other = fixture.cache.lock(&mut Silent).unwrap();
+    let (says, said) = std::sync::mpsc::channel();
+    let cache = fixture.cache.clone();
+    let file = pipe.clone();
+    std::thread::spawn(move || says.send(cache.import(&file, None, &[], &mut Silent).map(|_| ())));
+    let refused = said.recv_timeout(Duration::from_secs(10)).expect("it waits").unwrap_err();
+    assert!(matches!(&refused, ImageError::Io { path, .. } if *path == pipe), "{refused}");
+    assert!(format!("{refused:?}").contains("not a plain file"), "{refused:?}");
+}

@@ -65,8 +65,8 @@ pub enum ImageError {
     #[error("the disk of {path} is full")]
     DiskFull { path: PathBuf },
     /// Too little room to begin.
-    #[error("{path} has {free_mib} MiB free, and a build needs {needed_mib} MiB")]
-    DiskShort { path: PathBuf, free_mib: u64, needed_mib: u64 },
+    #[error("{path} has {free_mib} MiB free, and {what} needs {needed_mib} MiB")]
+    DiskShort { path: PathBuf, free_mib: u64, needed_mib: u64, what: &'static str },
     /// A build was interrupted and something is still mounted in what it left.
     #[error("an interrupted build left a mount at {mount}")]
     StillMounted { mount: PathBuf },
