@@ -148,9 +148,8 @@ impl Generator {
                 .map(|worker| {
                     let (full_out, full_in) = sync_channel(BLOCKS_WAITING);
                     let (empty_out, empty_in) = channel();
-                    scope.spawn(move || {
-                        self.make_blocks(table, worker, workers, sales, &full_out, &empty_in)
-                    });
+                    scope
+                        .spawn(move || self.make_blocks(table, worker, workers, sales, &full_out, &empty_in));
                     (full_in, empty_out)
                 })
                 .collect();
