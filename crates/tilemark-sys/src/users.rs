@@ -13,7 +13,7 @@ const _: () = assert!(FIRST_USER + CALLERS * OWN_USERS == 1 << 31);
 /// The users that there are in this user namespace: lines of the first one, its number outside, and how many.
 const USERS: &str = "/proc/self/uid_map";
 
-/// The first of [`OWN_USERS`] users, drawn anew each time.
+/// The first of [`OWN_USERS`] users, drawn again each time.
 ///
 /// # Errors
 /// When the kernel does not say which users there are.

@@ -280,7 +280,7 @@ mod tests {
         };
         assert_eq!(
             warning("10/s", "20s").unwrap(),
-            "the sides may have no outcome at 1 tile: each repeat needs a p99 of its own, which takes 2200 requests (2000, and a tenth more \
+            "the comparison may have no outcome at 1 tile: each repeat needs a p99 of its own, which takes 2200 requests (2000, and a tenth more \
              because their number scatters), and load `web` sends 200 in a repeat of 20s; to fix: measure longer \
              (`--set measure.length=220s`), or give the load a higher `rate`"
         );

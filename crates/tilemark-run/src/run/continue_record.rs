@@ -124,8 +124,8 @@ impl EarlierRecord {
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
     }
 
-    /// Refuses client machines that would not send the same tiles as before. The points are those of the plan of now: a record says of
-    /// itself how many tiles it has.
+    /// Refuses client machines that would not send the same tiles as before. The points are those of the plan of now: what a
+    /// record names as its tiles may be anything.
     ///
     /// # Errors
     /// When a tile would have another client; the message names both.
