@@ -36,6 +36,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 const REACHED_WITHIN: Duration = Duration::from_secs(150);
 /// How long an agent may take to say something that it is asked.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
+/// What a carrier that has ended wrote last is read at once, and on a busy host a moment later.
+const SAID_WITHIN: Duration = Duration::from_secs(2);
 /// So many readings of its clock are intersected.
 const CLOCK_READINGS: u64 = 64;
 /// An agent whose stream ended is gone after so long, and its carrier with it.
@@ -99,13 +101,11 @@ impl Shared {
         }
     }
 
-    /// The first reason is the one; what the carrier itself said is beside it.
-    fn note_end(&self, why: String) {
+    /// The first reason is the one; what the carrier itself said within so long is beside it.
+    fn note_end(&self, why: String, said_within: Duration) {
+        let last = self.carrier.get().map(|(_, messages)| messages.last(said_within)).unwrap_or_default();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.is_none() {
-            // Not waited for: the carrier may still live.
-            let last =
-                self.carrier.get().map(|(_, messages)| messages.last(Duration::ZERO)).unwrap_or_default();
             *ended = Some(if last.is_empty() { why } else { format!("{why} ({last})") });
         }
     }
@@ -164,7 +164,7 @@ impl ClientLine {
             let carried = carry(&of, end, &brought, &carrying, to_send, &opened, &replied);
             let how = carrying.reap(&program);
             if let Err(why) = carried {
-                carrying.note_end(format!("{why}{how}"));
+                carrying.note_end(format!("{why}{how}"), SAID_WITHIN);
             }
             drop((opened, replied));
             // An srun that was killed leaves its job, which would keep the client from us too.
@@ -207,7 +207,8 @@ impl ClientLine {
     pub(crate) fn ender(&self) -> impl Fn() + Send + use<> {
         let shared = Arc::clone(&self.shared);
         move || {
-            shared.note_end("it was ended".to_owned());
+            // Not waited for: the carrier still lives.
+            shared.note_end("it was ended".to_owned(), Duration::ZERO);
             shared.end();
         }
     }
@@ -231,7 +232,7 @@ impl ClientLine {
                 Err(RecvTimeoutError::Disconnected) => return Err(ClientLost(self.shared.why_ended())),
                 Err(RecvTimeoutError::Timeout) if self.shared.silent() > SILENT_AT_MOST => {
                     let why = format!("it was silent for {} s", SILENT_AT_MOST.as_secs());
-                    self.shared.note_end(why);
+                    self.shared.note_end(why, Duration::ZERO);
                     self.shared.end();
                     return Err(ClientLost(self.shared.why_ended()));
                 }
