@@ -4,7 +4,7 @@
 
 use crate::{limits::refuse_core_dumps, users};
 use rustix::{
-    process::{Resource, Rlimit, setrlimit},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
     thread::CapabilitySet,
 };
 use seccompiler::{
@@ -279,7 +279,9 @@ impl Walls {
                 return -1;
             }
             for (resource, most) in &self.limits {
-                let limit = Rlimit { current: Some(*most), maximum: Some(*most) };
+                // A caller that has less already keeps that.
+                let most = getrlimit(*resource).maximum.map_or(*most, |hard| hard.min(*most));
+                let limit = Rlimit { current: Some(most), maximum: Some(most) };
                 if setrlimit(*resource, limit).is_err() {
                     return -1;
                 }

@@ -84,7 +84,8 @@ impl LoadListener {
     ) -> Result<(), Failure> {
         let (mut since, mut within, mut has_begun) = (Instant::now(), times.ready, false);
         loop {
-            let left = within.saturating_sub(since.elapsed());
+            // It may begin in a while only.
+            let left = (since + within).saturating_duration_since(Instant::now());
             let event = match next(load, left)? {
                 _ if left.is_zero() => return self.refuse(late(within, has_begun)),
                 Next::Event(event) => event,

@@ -193,7 +193,8 @@ impl EarlierRecord {
         if plan.search.is_none() {
             let repeats = self.record.summaries()?;
             let before = repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0);
-            plan.passes = passes_from(&plan, before);
+            plan.passes = passes_from(&plan, before)
+                .ok_or_else(|| refused(&self.result, "its repeats have numbers beyond all that a run has"))?;
         }
         Ok(plan)
     }
@@ -269,10 +270,13 @@ fn is_added_by_search(plan: &Plan, added: &Point) -> bool {
     }
 }
 
-/// As many blocks again as were planned, after `before`, each in an order of its own.
-fn passes_from(plan: &Plan, before: u32) -> Vec<Pass> {
+/// As many blocks again as were planned, after `before`, each in an order of its own. None where there are no such numbers.
+fn passes_from(plan: &Plan, before: u32) -> Option<Vec<Pass>> {
     let again = passes(&plan.points, plan.seed.wrapping_add(before.into()));
-    let numbered_on = |pass: Pass| Pass { block: pass.block + before, repeat: pass.repeat + before, ..pass };
+    let numbered_on = |pass: Pass| {
+        let (block, repeat) = pass.block.checked_add(before).zip(pass.repeat.checked_add(before))?;
+        Some(Pass { block, repeat, ..pass })
+    };
     again.into_iter().map(numbered_on).collect()
 }
 
@@ -470,6 +474,7 @@ mod tests {
             repeats.iter().filter(|repeat| repeat.point == point).map(|repeat| repeat.block).collect()
         };
         assert_eq!((blocks(0), blocks(1)), (vec![1, 2, 3, 4, 5, 6], vec![1, 2, 3, 4, 5, 6]));
+        assert!(passes_from(&plan, u32::MAX).is_none(), "a record from elsewhere may have any number");
         let levels: Vec<Levels> = ran
             .repeats()
             .into_iter()
