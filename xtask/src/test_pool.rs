@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs before the other tests: in an emulated server Tilemark times whether KVM is usable, and other work on the processors makes
-/// that look too slow.
+/// Runs before the other tests but those that wait: in an emulated server Tilemark times whether KVM is usable, and much other work on the
+/// processors makes that look too slow.
 const BEFORE_OTHERS: &str = "xtask/lab";
 /// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
 const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");

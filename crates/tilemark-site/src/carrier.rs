@@ -11,13 +11,13 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
     time::Duration,
 };
 use tilemark_sys::passwords::PASSWORDS;
-use tilemark_sys::process::{Child, Ended, HasEnded, Spawn};
+use tilemark_sys::process::{Child, Ended, HasEnded, Spawn, on_path};
 use tilemark_units::printable_line;
 
 /// What is kept of a carrier's messages, in bytes.
@@ -303,15 +303,6 @@ fn environment(
     let kept = ours.filter(|(name, _)| is_kept(name));
     let folder = temporary.map(|folder| variable("TMPDIR".as_ref(), folder.as_os_str()));
     kept.map(|(name, value)| variable(&name, &value)).chain(folder).collect()
-}
-
-/// A program as a shell would find it.
-fn on_path(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name));
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 #[cfg(test)]

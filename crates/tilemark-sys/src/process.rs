@@ -36,6 +36,9 @@ pub const CLEAN_ENVIRONMENT: [(&str, &str); 2] =
 
 /// A program as a shell would find it.
 pub fn on_path(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program));
+    }
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }

@@ -245,10 +245,13 @@ impl EarlierRecord {
     }
 }
 
-/// Whether a text can be the id of a run: its time and the name of its scenario. State folder and control group have it as their name.
+/// Whether a text can be the id of a run: its time and the name of its scenario. State folder and control group have it as their name; the
+/// names of other jobs and of the lock's file begin with a letter.
 fn is_run_id(text: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    (1..=RUN_ID_LETTERS_MAX).contains(&text.len()) && text.chars().all(is_plain)
+    text.len() <= RUN_ID_LETTERS_MAX
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(is_plain)
 }
 
 /// Whether a path that a record names can be that of a program: a pipe, a device or a file of /proc might never end.
@@ -404,7 +407,7 @@ mod tests {
     fn closed(plan: &Plan) -> Ran {
         let ran = run(plan, &world(), &StopSignal::default());
         let provenance = Provenance { seconds: 10.0, sessions: 1, ..Provenance::default() };
-        result::close(&ran.record, "first", provenance, None, &RunDone::default()).unwrap();
+        result::close(&ran.record, "1-first", provenance, None, &RunDone::default()).unwrap();
         ran
     }
 
@@ -490,7 +493,7 @@ mod tests {
         let sum = earlier.with(now);
         assert_eq!((sum.seconds, sum.sessions), (15.0, 2));
         drop(reopened);
-        let result = result::close(&ran.record, "first", sum, None, &RunDone::default()).unwrap();
+        let result = result::close(&ran.record, "1-first", sum, None, &RunDone::default()).unwrap();
         assert_eq!(result.points[0].repeats_kept, 6);
         ran.record.verify().unwrap();
     }
@@ -620,8 +623,10 @@ mod tests {
         ran.record.close().unwrap();
         let refused = earlier.check(&plan, &Provenance::default()).unwrap_err();
         assert!(refused.message.contains("/dev/zero` is another file"), "{refused:?}");
-        let long = "a".repeat(RUN_ID_LETTERS_MAX + 1);
-        for id in ["", ".", "..", "../../x", "/mnt", "a/b", ".host", "lock\n", &long] {
+        let long = "1".repeat(RUN_ID_LETTERS_MAX + 1);
+        for id in
+            ["", "..", "../../x", "/mnt", "1/b", "1/..", "1.2", ".host", "lock", "guests-1", "1\n", &long]
+        {
             id.clone_into(&mut earlier.result.run);
             ran.record.write_json("result.json", &earlier.result).unwrap();
             ran.record.close().unwrap();
