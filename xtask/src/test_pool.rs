@@ -62,6 +62,12 @@ const COMPUTING: [&str; 9] = [
     "tilemark-amqp",
     "tilemark-units",
 ];
+/// Programs that make and remove many small files and need nothing of the disk below them: their temporary files are in memory. ext4
+/// without a journal gives out no inode of a removed file for a minute or more, and looks at all of these for each new file
+/// (`recently_deleted` in fs/ext4/ialloc.c), so that all other tests wait as well.
+const IN_MEMORY: [&str; 2] = ["tilemark-run/tilemark_run", "tilemark-fleet/verdict"];
+/// Files of programs in [`IN_MEMORY`]; a folder of every Linux (shm_overview(7)).
+const MEMORY: &str = "/dev/shm";
 /// Programs at once, beyond one for each processor and one that waits: with as many programs as processors, these idled for a third of the time.
 const ONE_MORE: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
@@ -128,7 +134,8 @@ impl TestPrograms {
     ) -> Result<Self> {
         let all = in_order(programs(messages_of_cargo)?);
         let (of_guests, variable) = GUESTS_IN_QEMU;
-        for name in [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST).chain(COMPUTING).chain(WAITING) {
+        let listed = [BEFORE_OTHERS, of_guests].into_iter().chain(FIRST).chain(COMPUTING).chain(WAITING);
+        for name in listed.chain(IN_MEMORY) {
             ensure!(
                 all.iter().any(|program| program.is_of(name)),
                 "no test program {name} was built, which xtask/src/test_pool.rs names: correct its name there, or remove it"
@@ -305,6 +312,9 @@ fn output_of(
     command.stdout(output.try_clone()?).stderr(output.try_clone()?);
     command.env("CARGO_MANIFEST_DIR", &test.folder);
     command.envs(environment.iter().map(|(name, value)| (OsStr::new(name), value)));
+    if IN_MEMORY.contains(&test.name.as_str()) {
+        command.env("TMPDIR", MEMORY);
+    }
     let mut child = command.spawn()?;
     // Its account is gone once somebody has waited for it.
     waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
@@ -376,6 +386,7 @@ mod tests {
             .map(str::to_owned)
             .chain(computing)
             .collect();
+        assert!(IN_MEMORY.iter().all(|name| named.iter().any(|listed| listed == name)), "{named:?}");
         let messages: Vec<String> = named.iter().map(|name| message(name)).collect();
         let programs = TestPrograms::new(&messages.join("\n"), Vec::new()).unwrap();
         assert_eq!(
@@ -429,6 +440,15 @@ mod tests {
         let errors = errors.concat();
         let ended = programs.ended.into_inner().unwrap();
         assert_eq!((ended.len(), errors.matches(" (exit status: 1)").count()), (3, 3), "{errors}");
+    }
+
+    #[test]
+    fn temporary_files_are_in_memory_where_they_are_many_and_small() {
+        for (name, code) in [(IN_MEMORY[0], 0), ("other", 1)] {
+            let (_folder, test) = shell(name, &format!("[ \"$TMPDIR\" = {MEMORY} ]"));
+            let (status, ..) = output_of(&test, plain, &[("TMPDIR", OsString::from("/tmp"))]).unwrap();
+            assert_eq!(status.code(), Some(code), "{name}");
+        }
     }
 
     #[test]
