@@ -745,45 +745,40 @@ fn hardware_threads_are_switched_off_and_on_again_and_guests_have_pairs_of_them(
 }
 
 #[test]
-fn two_labs_at_once_are_apart() {
-    let Some(lab) = lab("two_labs_at_once_are_apart") else { return };
-    // Each sees what only it wrote, and neither ends before both had a file to see.
+fn two_labs_at_once_are_apart_and_nothing_is_left_after_ctrl_c_and_kill() {
+    let Some(lab) = lab("two_labs_at_once_are_apart_and_nothing_is_left_after_ctrl_c_and_kill") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let start = |word: &str| {
         let script =
-            format!("echo {word} >/var/lib/tilemark/{word}; ls /var/lib/tilemark; exit {}", word.len());
+            format!("echo {word} >/var/lib/tilemark/{word}; ls /var/lib/tilemark; exec sleep 100000");
         let mut command = lab.command(&["sh", "-c", &script]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let both = ["one", "three"].map(start).map(|child| child.wait_with_output().unwrap());
-    let said = both.each_ref().map(|output| (text(&output.stdout), output.status.code()));
-    assert_eq!(said, [("one\n".to_owned(), Some(3)), ("three\n".to_owned(), Some(5))]);
-    assert_eq!(lab.processes(), NONE);
-}
-
-#[test]
-fn nothing_is_left_after_the_end_ctrl_c_and_kill() {
-    let Some(lab) = lab("nothing_is_left_after_the_end_ctrl_c_and_kill") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    for signal in [Signal::INT, Signal::KILL] {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        let mut command = lab.command(&["sh", "-c", "echo running; exec sleep 100000"]);
         command.env("TMPDIR", folder.path()).current_dir(folder.path());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let words = ["one", "two"];
+    let mut both = words.map(start);
+    // Each sees what only it wrote.
+    for (child, word) in both.iter_mut().zip(words) {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "running\n");
-        let all = lab.processes();
-        assert!(all.len() >= 2, "xtask and its QEMU are seen: {all:?}");
-        let held: Vec<_> = all.iter().map(|&number| descriptor_of(number).unwrap()).collect();
+        assert_eq!(line, format!("{word}\n"));
+    }
+    let all = lab.processes();
+    assert!(all.len() >= 4, "both xtasks and their QEMUs are seen: {all:?}");
+    let held: Vec<_> = all.iter().map(|&number| descriptor_of(number).unwrap()).collect();
+    for (mut child, signal) in both.into_iter().zip([Signal::INT, Signal::KILL]) {
         kill_process(Pid::from_child(&child), signal).unwrap();
         child.wait().unwrap();
-        for process in &held {
-            assert_eq!(ends_within(process.as_fd(), GONE_WITHIN).unwrap(), HasEnded::Yes);
-        }
-        assert_eq!(lab.processes(), NONE);
-        assert_eq!(fs::read_to_string("/proc/self/mounts").unwrap(), mounts);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
     }
+    for process in &held {
+        assert_eq!(ends_within(process.as_fd(), GONE_WITHIN).unwrap(), HasEnded::Yes);
+    }
+    assert_eq!(lab.processes(), NONE);
+    assert_eq!(fs::read_to_string("/proc/self/mounts").unwrap(), mounts);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
 }
 
 #[test]
