@@ -215,10 +215,10 @@ pub enum GuestError {
         /// QEMU's words.
         said: String,
     },
-    /// The backend knows no such guest.
+    /// The manager knows no such guest.
     #[error("there is no guest with number {0}")]
     Unknown(u64),
-    /// A clone of a template that this backend does not have.
+    /// A clone of a template that this manager does not have.
     #[error("there is no template with number {0}")]
     UnknownTemplate(u64),
     /// More guests than a bridge has ports.

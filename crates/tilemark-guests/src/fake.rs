@@ -1,10 +1,10 @@
 //! Fake guests, without processes: for specification tests without root, QEMU, network or time.
 
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::{Console, ConsoleTail},
     conversation::{AgentConversation, AgentSession, SocketConversation},
     error::GuestError,
+    manager::{GuestId, GuestManager, GuestState, Origin, StartMode, TemplateId},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -64,9 +64,9 @@ impl FakeClock {
 /// The port that every fake service has.
 pub const FAKE_PORT: u16 = 80;
 
-/// A backend whose guests are entries in a table.
+/// A manager whose guests are entries in a table.
 #[derive(Debug)]
-pub struct FakeBackend {
+pub struct FakeManager {
     kind: plan::Backend,
     clock: FakeClock,
     faults: BTreeMap<String, Fault>,
@@ -101,7 +101,7 @@ struct FakeGuest {
     answered: u32,
 }
 
-impl FakeBackend {
+impl FakeManager {
     /// One without faults, which calls itself `kind`.
     pub fn new(kind: plan::Backend) -> Self {
         Self { kind, clock: FakeClock::default(), faults: BTreeMap::new(), state: Arc::default() }
@@ -161,8 +161,8 @@ fn console(name: &str, line: &str) -> ConsoleTail {
     ConsoleTail { path: console_path(name), lines: vec![line.to_owned()] }
 }
 
-impl Backend for FakeBackend {
-    fn kind(&self) -> plan::Backend {
+impl GuestManager for FakeManager {
+    fn backend(&self) -> plan::Backend {
         self.kind
     }
 

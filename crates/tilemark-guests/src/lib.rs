@@ -1,10 +1,9 @@
-//! Backends: how guests run (kvm, emulated, native), templates, clones and the run network.
+//! Guests of each backend (kvm, emulated, native): who manages them, templates, clones and the run network.
 //!
 //! Everything here happens inside a run's own PID, mount and network namespaces, as root: whatever this crate
 //! makes ends with them, also when nothing of it gets to clean up. It starts guests and talks to their agents; what
 //! their users ask of them is no matter of this crate.
 
-mod backend;
 mod console;
 mod conversation;
 mod disks;
@@ -13,6 +12,7 @@ mod error;
 pub mod fake;
 mod gone;
 mod group;
+mod manager;
 mod native;
 mod network;
 pub mod own_bridge;
@@ -24,19 +24,19 @@ mod ready;
 #[allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 pub mod specification;
 
-pub use backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId};
 pub use console::ConsoleTail;
 pub use conversation::{AgentConversation, AgentSession};
 pub use disks::{DiskFolders, disk_file_name, is_data_disk};
 pub use error::GuestError;
-pub use native::{NativeBackend, NativeSettings};
+pub use manager::{GuestId, GuestManager, GuestState, Origin, StartMode, TemplateId};
+pub use native::{NativeManager, NativeSettings};
 pub use network::{
     BRIDGE, GUESTS_MAX, RunNetwork, Uplink, is_named_as_ours, missing_wall, port_name, remove_uplink,
     uplink_name,
 };
 pub use process_tree::processes_below;
 pub use qemu::{
-    Accelerator, BootFiles, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings, QemuVersion,
+    Accelerator, BootFiles, QEMU_ARGUMENTS, QemuLists, QemuManager, QemuSettings, QemuVersion,
     USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,
 };
 pub use ready::{

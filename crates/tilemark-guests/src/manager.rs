@@ -1,4 +1,4 @@
-//! How guests run, behind one trait.
+//! Who starts guests, watches them and ends them, behind one trait.
 //!
 //! ```text
 //!             start                 agent answers
@@ -14,16 +14,16 @@ use tilemark_agent_protocol::Service;
 use tilemark_netlink::PortCounts;
 use tilemark_plan::plan::{self, GuestPlan};
 
-/// A guest of one backend; never used twice.
+/// A guest of one manager; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestId(pub(crate) u64);
 
-/// A template of one backend.
+/// A template of one manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateId(pub(crate) u64);
 
 impl TemplateId {
-    /// Its number, which no other template of the backend has.
+    /// Its number, which no other template of the manager has.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -61,10 +61,11 @@ pub enum GuestState {
     Ended(String),
 }
 
-/// A way for guests to exist. Everything may be called from many threads.
-pub trait Backend: Send + Sync {
-    /// Which one.
-    fn kind(&self) -> plan::Backend;
+/// Starts guests, watches them and ends them. [`plan::Backend`] is what executes a guest, this is who manages it: today Tilemark itself on
+/// each backend. Everything may be called from many threads.
+pub trait GuestManager: Send + Sync {
+    /// What executes its guests.
+    fn backend(&self) -> plan::Backend;
 
     /// Makes the template from which guests like this are cloned, with this service running in it, or finds it
     /// made already. Waits; takes as long as a boot.

@@ -1,13 +1,13 @@
 //! Native twins: the image's files in namespaces of the host's kernel, no guest.
 
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::{Console, Consoles},
     conversation::{AgentSession, SocketConversation},
     disks::{DiskFolders, LoopDisk, requests_of},
     error::{GuestError, file},
     gone::{Gone, end_process},
     group::{Limits, OwnGroup, hands_on, names},
+    manager::{GuestId, GuestManager, GuestState, Origin, StartMode, TemplateId},
     network::RunNetwork,
     process_tree::ProcessTree,
 };
@@ -51,7 +51,7 @@ pub struct NativeSettings {
     pub agent: Vec<u8>,
     /// The image's root.
     pub root_erofs: PathBuf,
-    /// A folder of this backend's own, in the run's directory.
+    /// A folder of this manager's own, in the run's directory.
     pub folder: PathBuf,
     /// Where data disks are made.
     pub disks: DiskFolders,
@@ -61,7 +61,7 @@ pub struct NativeSettings {
 
 /// Guests as namespaces on the host's kernel.
 #[derive(Debug)]
-pub struct NativeBackend {
+pub struct NativeManager {
     settings: NativeSettings,
     network: Arc<RunNetwork>,
     /// The mounted image; the loop device below it is held by the mount.
@@ -89,7 +89,7 @@ struct Twin {
     ended: Option<String>,
 }
 
-impl NativeBackend {
+impl NativeManager {
     /// Mounts the image once for all twins.
     pub fn new(settings: NativeSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
         let root = settings.folder.join("image");
@@ -234,8 +234,8 @@ fn unlimited(run: Option<&Path>) -> Option<&'static str> {
 /// end leaves the host its own.
 const PROCESSES_MAX: u64 = 16_384;
 
-impl Backend for NativeBackend {
-    fn kind(&self) -> plan::Backend {
+impl GuestManager for NativeManager {
+    fn backend(&self) -> plan::Backend {
         plan::Backend::Native
     }
 
@@ -381,7 +381,7 @@ impl Backend for NativeBackend {
 /// The kernel ends a PID namespace at once; a process that writes to a stuck disk can take longer.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
-impl Drop for NativeBackend {
+impl Drop for NativeManager {
     fn drop(&mut self) {
         let all: Vec<u64> = self.twins().keys().copied().collect();
         for number in all {

@@ -2,10 +2,10 @@
 //! channel, one ping answered over the bridge.
 
 use crate::{
-    backend::{Backend, GuestId, StartMode},
     console::ConsoleTail,
     conversation::AgentSession,
     error::GuestError,
+    manager::{GuestId, GuestManager, StartMode},
 };
 use std::{
     num::NonZeroUsize,
@@ -29,7 +29,7 @@ const ENTROPY_BYTES: usize = 64;
 /// A guest that may be loaded.
 #[derive(Debug)]
 pub struct ReadyGuest {
-    /// Its number in the backend.
+    /// Its number with its manager.
     pub id: GuestId,
     /// The conversation with its agent.
     pub session: AgentSession,
@@ -63,7 +63,7 @@ pub struct ReadySteps {
 pub struct Expected<'a> {
     /// Its plan.
     pub plan: &'a GuestPlan,
-    /// Its number in the backend.
+    /// Its number with its manager.
     pub id: GuestId,
     /// What shall run in it.
     pub service: &'a Service,
@@ -71,13 +71,13 @@ pub struct Expected<'a> {
 
 /// Makes one guest ready, within a time for each step.
 pub fn make_ready(
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guest: Expected<'_>,
     within: Duration,
 ) -> Result<ReadyGuest, GuestError> {
     let mut steps = ReadySteps::default();
     let start = Instant::now();
-    let mut session = connect(backend, guest, within)?;
+    let mut session = connect(manager, guest, within)?;
     steps.connect = start.elapsed();
     let identity = identity_of(guest.plan)?;
     let machine_id = identity.machine_id.clone();
@@ -90,7 +90,7 @@ pub fn make_ready(
     let serving = session.ask(&Request::StartService(Box::new(guest.service.clone())), within)?;
     let ports = expect_serving(guest.plan, serving, guest.service)?;
     steps.service = asked.elapsed();
-    steps.ping = ping(backend, guest, within)?;
+    steps.ping = ping(manager, guest, within)?;
     Ok(ReadyGuest {
         id: guest.id,
         session,
@@ -103,9 +103,13 @@ pub fn make_ready(
 }
 
 /// Waits for the agent: of a disk of the user's own, whose system starts it, for as long as the scenario says.
-fn connect(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Result<AgentSession, GuestError> {
-    let Some(own) = &guest.plan.from else { return backend.connect(guest.id, within) };
-    backend.connect(guest.id, own.boots_within.get()).map_err(|error| match error {
+fn connect(
+    manager: &dyn GuestManager,
+    guest: Expected<'_>,
+    within: Duration,
+) -> Result<AgentSession, GuestError> {
+    let Some(own) = &guest.plan.from else { return manager.connect(guest.id, within) };
+    manager.connect(guest.id, own.boots_within.get()).map_err(|error| match error {
         // What was left of the time when it was called is of no interest.
         GuestError::Silent { guest, console, .. } => {
             GuestError::NoAgent { guest, disk: own.path.clone(), within: own.boots_within.get(), console }
@@ -114,8 +118,8 @@ fn connect(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Resu
     })
 }
 
-fn ping(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Result<Duration, GuestError> {
-    if !backend.has_network() {
+fn ping(manager: &dyn GuestManager, guest: Expected<'_>, within: Duration) -> Result<Duration, GuestError> {
+    if !manager.has_network() {
         return Ok(Duration::ZERO);
     }
     static NEXT: AtomicU16 = AtomicU16::new(1);
@@ -126,7 +130,7 @@ fn ping(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Result<
     })?;
     socket.ask(guest.plan.address, within).map_err(|source| GuestError::Unreachable {
         guest: guest.plan.name.clone(),
-        console: backend.console(guest.id).map_or_else(
+        console: manager.console(guest.id).map_or_else(
             |_| ConsoleTail { path: "(none)".into(), lines: Vec::new() },
             |path| ConsoleTail::read(&path),
         ),
@@ -292,12 +296,12 @@ pub enum StartEvent {
 /// # Errors
 /// The first that failed, after which no further guest is begun: each of hundreds may take its whole time to fail.
 pub fn start_all_ready(
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guests: &[Wanted<'_>],
     within: Duration,
     hear: &(dyn Fn(StartEvent) + Sync),
 ) -> Result<Vec<ReadyGuest>, GuestError> {
-    let all = start_all_ready_while(&|| true, backend, guests, within, hear)?;
+    let all = start_all_ready_while(&|| true, manager, guests, within, hear)?;
     Ok(all.unwrap_or_default())
 }
 
@@ -307,17 +311,17 @@ pub fn start_all_ready(
 /// The first that failed.
 pub fn start_all_ready_while(
     are_wanted: &(dyn Fn() -> bool + Sync),
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guests: &[Wanted<'_>],
     within: Duration,
     hear: &(dyn Fn(StartEvent) + Sync),
 ) -> Result<Option<Vec<ReadyGuest>>, GuestError> {
     let has_failed = AtomicBool::new(false);
     let one = |guest: &Wanted<'_>| {
-        let id = backend.start(guest.plan, guest.mode)?;
+        let id = manager.start(guest.plan, guest.mode)?;
         hear(StartEvent::Exists(id));
         let expected = Expected { plan: guest.plan, id, service: guest.service };
-        make_ready(backend, expected, within).inspect(|_| hear(StartEvent::Ready))
+        make_ready(manager, expected, within).inspect(|_| hear(StartEvent::Ready))
     };
     let unless_failed = |guest: &Wanted<'_>| {
         if has_failed.load(Ordering::Relaxed) || !are_wanted() {
@@ -359,8 +363,8 @@ pub fn write_working_sets(
 
 /// Ends all these guests and waits until they are gone, with an outcome for each in its place. Most of an end is
 /// waiting for the kernel to take a network namespace apart, which it does for many as fast as for one.
-pub fn stop_all(backend: &dyn Backend, guests: &[GuestId]) -> Vec<Result<(), GuestError>> {
-    at_once(STOPS, guests, |guest| backend.stop(*guest))
+pub fn stop_all(manager: &dyn GuestManager, guests: &[GuestId]) -> Vec<Result<(), GuestError>> {
+    at_once(STOPS, guests, |guest| manager.stop(*guest))
 }
 
 /// Does something for each, for at most `workers` at once; results in their order.
@@ -390,14 +394,14 @@ const STOPS: usize = 64;
 
 /// Starts a guest and makes it ready.
 pub fn start_ready(
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     plan: &GuestPlan,
     service: &Service,
     mode: StartMode,
     within: Duration,
 ) -> Result<ReadyGuest, GuestError> {
-    let id = backend.start(plan, mode)?;
-    make_ready(backend, Expected { plan, id, service }, within)
+    let id = manager.start(plan, mode)?;
+    make_ready(manager, Expected { plan, id, service }, within)
 }
 
 #[cfg(test)]

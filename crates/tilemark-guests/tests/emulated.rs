@@ -14,8 +14,8 @@ use std::{
 };
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
-    Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, QemuSettings, ReadyGuest, RunNetwork,
-    StartMode, Wanted, describe, start_all_ready, start_ready, stop_all, write_working_sets,
+    CLOCK_BOUND, Expected, GuestError, GuestManager, Origin, QemuManager, QemuSettings, ReadyGuest,
+    RunNetwork, StartMode, Wanted, describe, start_all_ready, start_ready, stop_all, write_working_sets,
 };
 use tilemark_plan::{
     place::GuestPlace,
@@ -28,12 +28,12 @@ use tilemark_units::Bytes;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Starts clones of one template, as many as there are plans; the template's boot nonce is asked of the first.
-fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
+fn clones(manager: &QemuManager, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
     let service = service(&plans[0]);
-    let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error:?}"));
+    let template = manager.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error:?}"));
     let mode = StartMode::Clone(template);
     let wanted: Vec<_> = plans.iter().map(|plan| Wanted { plan, mode, service: &service }).collect();
-    start_all_ready(backend, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error:?}"))
+    start_all_ready(manager, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 /// A monitor that a guest has taken over is a user whom nobody else is, without power, files, processes and passwords.
@@ -89,15 +89,15 @@ fn an_emulated_guest_boots_and_serves() {
         let run = RunGroup::create(world);
         let cgroup = run.as_ref().map(|run| run.0.clone());
         let settings = QemuSettings { cgroup, ..world.qemu_settings() };
-        let backend = QemuBackend::new(settings, Arc::clone(&network)).unwrap();
+        let manager = QemuManager::new(settings, Arc::clone(&network)).unwrap();
         let plan = guest(0, Role::Web);
-        let ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT);
+        let ready = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT);
         let ready = ready.unwrap_or_else(|error| panic!("{error:?}"));
         println!("steps: {:?}", ready.steps);
-        assert_eq!(backend.origin(ready.id).unwrap(), Origin::Booted);
+        assert_eq!(manager.origin(ready.id).unwrap(), Origin::Booted);
         let stream = std::net::TcpStream::connect((plan.address, ready.ports[0]));
         assert!(stream.is_ok(), "{stream:?}");
-        let processes = backend.processes(ready.id).unwrap();
+        let processes = manager.processes(ready.id).unwrap();
         assert_eq!(processes.len(), 1, "QEMU");
         is_in_sandbox(processes[0]);
         assert_eq!(
@@ -108,7 +108,7 @@ fn an_emulated_guest_boots_and_serves() {
         if let Some(run) = &run {
             in_a_group_of_its_own(processes[0], &run.0, &plan);
         }
-        backend.stop(ready.id).unwrap();
+        manager.stop(ready.id).unwrap();
         if let Some(run) = &run {
             assert!(!run.0.join(&plan.name).exists(), "its control group is left");
         }
@@ -120,10 +120,10 @@ fn an_emulated_guest_boots_and_serves() {
 fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
     in_namespaces("thirty_two_clones_are_thirty_two_guests_and_no_reboots", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let plans: Vec<_> = (0..32).map(|index| guest(index, Role::Idle)).collect();
-        let mut ready = clones(&backend, &plans);
-        let dropped = |guest: &ReadyGuest| backend.port_counts(guest.id).unwrap().dropped;
+        let mut ready = clones(&manager, &plans);
+        let dropped = |guest: &ReadyGuest| manager.port_counts(guest.id).unwrap().dropped;
         let dropped_before: Vec<u64> = ready.iter().map(dropped).collect();
         let mut machine_ids = BTreeSet::new();
         let mut macs = BTreeSet::new();
@@ -153,7 +153,7 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
         assert_eq!(dropped_now, dropped_before, "a clone that behaves is not accused");
         // Nothing boots, so no console says anything.
         for guest in &ready {
-            assert_eq!(fs::read_to_string(backend.console(guest.id).unwrap()).unwrap(), "");
+            assert_eq!(fs::read_to_string(manager.console(guest.id).unwrap()).unwrap(), "");
         }
     });
 }
@@ -176,7 +176,7 @@ fn affinities(pid: u32) -> BTreeSet<(String, String)> {
 fn guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them() {
     in_namespaces("guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let online = rustix::thread::sched_getaffinity(None).unwrap();
         let last = (0..1024).rev().find(|id| online.is_set(*id)).unwrap() as u32;
         let placed = |index, vcpus: Vec<Vec<u32>>| {
@@ -185,11 +185,11 @@ fn guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them() {
             GuestPlan { vcpus: 2, processors, place: Some(place), ..guest(index, Role::Idle) }
         };
         let plans = [placed(0, vec![vec![0], vec![last]]), placed(1, vec![vec![last], vec![0]])];
-        let booted = start_ready(&backend, &plans[0], &service(&plans[0]), StartMode::Boot, LIMIT);
+        let booted = start_ready(&manager, &plans[0], &service(&plans[0]), StartMode::Boot, LIMIT);
         let booted = booted.unwrap_or_else(|error| panic!("{error:?}"));
-        let cloned = clones(&backend, &plans[1..]);
+        let cloned = clones(&manager, &plans[1..]);
         for (ready, plan) in [(&booted, &plans[0]), (&cloned[0], &plans[1])] {
-            let [qemu] = backend.processes(ready.id).unwrap()[..] else { panic!("one process") };
+            let [qemu] = manager.processes(ready.id).unwrap()[..] else { panic!("one process") };
             let found = affinities(qemu);
             let name = &plan.name;
             for (number, wanted) in plan.place.as_ref().unwrap().vcpus.iter().enumerate() {
@@ -204,7 +204,7 @@ fn guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them() {
             let maps = fs::read_to_string(format!("/proc/{qemu}/numa_maps")).unwrap();
             assert!(maps.lines().all(|line| line.contains(" bind:0")), "{name}: {maps:.2000}");
         }
-        stop_all(&backend, &[booted.id, cloned[0].id]).into_iter().for_each(|stopped| stopped.unwrap());
+        stop_all(&manager, &[booted.id, cloned[0].id]).into_iter().for_each(|stopped| stopped.unwrap());
     });
 }
 
@@ -218,7 +218,7 @@ fn private_memory(pid: u32) -> u64 {
 fn what_a_clone_writes_is_its_own_from_then_on() {
     in_namespaces("what_a_clone_writes_is_its_own_from_then_on", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let size = Bytes::from_mib(64);
         let plans: Vec<GuestPlan> = [size, Bytes::default()]
             .into_iter()
@@ -229,8 +229,8 @@ fn what_a_clone_writes_is_its_own_from_then_on() {
                 ..guest(index, Role::Idle)
             })
             .collect();
-        let mut ready = clones(&backend, &plans);
-        let of = |guest: &ReadyGuest| private_memory(backend.processes(guest.id).unwrap()[0]) as f64;
+        let mut ready = clones(&manager, &plans);
+        let of = |guest: &ReadyGuest| private_memory(manager.processes(guest.id).unwrap()[0]) as f64;
         let before: Vec<f64> = ready.iter().map(of).collect();
         write_working_sets(&mut ready, &plans, LIMIT).unwrap_or_else(|error| panic!("{error:?}"));
         let grew: Vec<f64> = ready
@@ -257,9 +257,9 @@ fn what_a_clone_writes_is_its_own_from_then_on() {
 fn a_clones_clock_is_the_hosts() {
     in_namespaces("a_clones_clock_is_the_hosts", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let plan = guest(0, Role::Idle);
-        let mut ready = clones(&backend, std::slice::from_ref(&plan));
+        let mut ready = clones(&manager, std::slice::from_ref(&plan));
         let off = clock_off(&mut ready[0]);
         assert!(off <= 50_000_000, "the guest's clock is at least {} ms off", off / 1_000_000);
     });
@@ -270,10 +270,10 @@ fn a_clones_clock_is_the_hosts() {
 fn a_clock_an_hour_off_either_way_is_set_right_before_anything_counts() {
     in_namespaces("a_clock_an_hour_off_either_way_is_set_right_before_anything_counts", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let plan = guest(0, Role::Idle);
         let service = service(&plan);
-        let mut ready = clones(&backend, std::slice::from_ref(&plan)).remove(0);
+        let mut ready = clones(&manager, std::slice::from_ref(&plan)).remove(0);
         const HOUR_NS: i64 = 3_600_000_000_000;
         for shift_ns in [-HOUR_NS, HOUR_NS] {
             let Reply::Clock { realtime_ns } =
@@ -287,7 +287,7 @@ fn a_clock_an_hour_off_either_way_is_set_right_before_anything_counts() {
                 "it was not shifted: {off}"
             );
             let expected = Expected { plan: &plan, id: ready.id, service: &service };
-            ready = tilemark_guests::make_ready(&backend, expected, LIMIT).unwrap();
+            ready = tilemark_guests::make_ready(&manager, expected, LIMIT).unwrap();
             assert!(ready.clock_bound <= CLOCK_BOUND);
             let off = clock_off(&mut ready);
             assert!(off <= CLOCK_BOUND.as_nanos() as i128, "the clock is at least {off} ns off");
@@ -319,11 +319,11 @@ fn clock_off(ready: &mut ReadyGuest) -> i128 {
 fn a_guest_that_never_answers_is_named_with_its_console() {
     in_namespaces("a_guest_that_never_answers_is_named_with_its_console", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = QemuBackend::new(world.settings_with_agent(&waiting_program()), network).unwrap();
+        let manager = QemuManager::new(world.settings_with_agent(&waiting_program()), network).unwrap();
         let plan = guest(0, Role::Idle);
         let within = Duration::from_secs(8);
         let error =
-            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, within).expect_err("it is silent");
+            start_ready(&manager, &plan, &service(&plan), StartMode::Boot, within).expect_err("it is silent");
         assert!(matches!(error, GuestError::Silent { .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.starts_with("guest `tile-000-idle` did not answer within 8 s"), "{text}");
@@ -336,10 +336,10 @@ fn a_guest_that_never_answers_is_named_with_its_console() {
 fn a_guest_that_panics_shows_the_last_lines_of_its_console() {
     in_namespaces("a_guest_that_panics_shows_the_last_lines_of_its_console", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = QemuBackend::new(world.settings_with_agent(b"no program"), network).unwrap();
+        let manager = QemuManager::new(world.settings_with_agent(b"no program"), network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =
-            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("it panics");
+            start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("it panics");
         assert!(matches!(error, GuestError::Ended { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("Kernel panic - not syncing"), "{text}");
@@ -391,10 +391,10 @@ fn a_guest_that_resets_before_it_prints_anything_is_reported_as_reset() {
         let image = settings.image.as_mut().unwrap();
         image.vmlinux = world.folder.join("vmlinux");
         fs::write(&image.vmlinux, resetting_kernel()).unwrap();
-        let backend = QemuBackend::new(settings, network).unwrap();
+        let manager = QemuManager::new(settings, network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =
-            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("it resets");
+            start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("it resets");
         assert!(matches!(error, GuestError::Ended { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("code 0 because the guest reset its machine"), "{text}");
@@ -433,10 +433,10 @@ fn a_guest_without_a_root_says_so_on_its_console() {
         let image = settings.image.as_mut().unwrap();
         image.root_erofs = world.folder.join("not-erofs");
         fs::write(&image.root_erofs, vec![0; 1 << 20]).unwrap();
-        let backend = QemuBackend::new(settings, network).unwrap();
+        let manager = QemuManager::new(settings, network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =
-            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("no root");
+            start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("no root");
         assert!(matches!(error, GuestError::Ended { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("guest `tile-000-idle` ended: QEMU ended with code 0"), "{text}");
@@ -451,10 +451,10 @@ fn a_qemu_that_refuses_its_command_line_is_quoted() {
         let network = Arc::new(RunNetwork::create().unwrap());
         let mut settings = world.qemu_settings();
         settings.machine = "no-such-machine".to_owned();
-        let backend = QemuBackend::new(settings, network).unwrap();
+        let manager = QemuManager::new(settings, network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =
-            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("no machine");
+            start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("no machine");
         assert!(error.to_string().contains("unsupported machine type"), "{error}");
     });
 }
@@ -463,15 +463,15 @@ fn a_qemu_that_refuses_its_command_line_is_quoted() {
 fn data_disks_are_there_in_booted_guests_and_in_clones() {
     in_namespaces("data_disks_are_there_in_booted_guests_and_in_clones", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let mut plan = guest(0, Role::Disk);
         let disk = DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
         plan.disks = vec![disk.clone(), disk];
         let service = service(&plan);
-        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
+        let template = manager.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
         for mode in [StartMode::Boot, StartMode::Clone(template)] {
             let mut ready =
-                start_ready(&backend, &plan, &service, mode, LIMIT).unwrap_or_else(|e| panic!("{e}"));
+                start_ready(&manager, &plan, &service, mode, LIMIT).unwrap_or_else(|e| panic!("{e}"));
             let script = "cat /sys/block/vdb/size /sys/block/vdc/size /sys/block/vdb/queue/logical_block_size; \
                           head -c 16 /dev/vdc | tr '\\0' z; printf fresh | dd of=/dev/vdc conv=fsync 2>/dev/null";
             let order = tilemark_agent_protocol::Execute {
@@ -485,7 +485,7 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
             };
             let text = String::from_utf8(output).unwrap();
             assert_eq!((code, text.as_str()), (0, "32768\n32768\n512\nzzzzzzzzzzzzzzzz"), "{error:?}");
-            backend.stop(ready.id).unwrap();
+            manager.stop(ready.id).unwrap();
         }
     });
 }
@@ -494,14 +494,14 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
 fn a_qemu_whose_disk_uses_io_uring_reaches_no_network() {
     in_namespaces("a_qemu_whose_disk_uses_io_uring_reaches_no_network", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let mut plan = guest(0, Role::Disk);
         let disk = DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
         plan.disks = vec![DiskPlan { aio: DiskAio::IoUring, cache: DiskCache::Writeback, ..disk }];
         // A ready guest has answered a ping: the tap that its QEMU was handed works all the same.
-        let ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT);
+        let ready = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT);
         let ready = ready.unwrap_or_else(|error| panic!("{error:?}"));
-        let qemu = backend.processes(ready.id).unwrap()[0];
+        let qemu = manager.processes(ready.id).unwrap()[0];
         assert!(has_ring(qemu), "its disk needs one");
         assert_ne!(network_of(&qemu.to_string()), network_of("self"), "a ring opens sockets where this is");
         let devices = fs::read_to_string(format!("/proc/{qemu}/net/dev")).unwrap();
@@ -516,10 +516,10 @@ fn the_emulated_backend_keeps_the_rules_of_every_backend() {
     use tilemark_guests::specification::{Subject, keeps_all};
     in_namespaces("the_emulated_backend_keeps_the_rules_of_every_backend", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let guests = vec![guest(0, Role::Idle), guest(1, Role::Idle)];
         let service = service(&guests[0]);
-        keeps_all(&Subject { backend: &backend, guests, service, within: LIMIT });
+        keeps_all(&Subject { manager: &manager, guests, service, within: LIMIT });
     });
 }
 
@@ -534,10 +534,10 @@ fn own_share_of_a_clone() {
     in_namespaces("own_share_of_a_clone", |world| {
         let count: u32 = std::env::var("TILEMARK_TEST_CLONES").map_or(100, |count| count.parse().unwrap());
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
+        let manager = world.emulated(&network);
         let plan = guest(0, Role::Idle);
         let service = service(&plan);
-        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
+        let template = manager.template(&plan, &service).unwrap_or_else(|error| panic!("{error:?}"));
         let own_processor = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -545,10 +545,10 @@ fn own_share_of_a_clone() {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         for _ in 0..count {
             let (begun, processor) = (Instant::now(), own_processor());
-            let id = backend.start(&plan, StartMode::Clone(template)).unwrap();
+            let id = manager.start(&plan, StartMode::Clone(template)).unwrap();
             let (started, started_processor) = (begun.elapsed(), own_processor());
             let expected = Expected { plan: &plan, id, service: &service };
-            tilemark_guests::make_ready(&backend, expected, LIMIT).unwrap();
+            tilemark_guests::make_ready(&manager, expected, LIMIT).unwrap();
             let (ready, end_processor) = (begun.elapsed(), own_processor());
             println!(
                 "{{\"own_ms\":{:.3},\"start_ms\":{:.3},\"processor_ms\":{:.3},\"ready_ms\":{:.3}}}",
@@ -557,7 +557,7 @@ fn own_share_of_a_clone() {
                 ms(end_processor - processor),
                 ms(ready),
             );
-            backend.stop(id).unwrap();
+            manager.stop(id).unwrap();
         }
     });
 }

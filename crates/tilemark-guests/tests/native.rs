@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
-use tilemark_guests::{Backend, GuestState, ReadyGuest, RunNetwork, StartMode, describe, start_ready};
+use tilemark_guests::{GuestManager, GuestState, ReadyGuest, RunNetwork, StartMode, describe, start_ready};
 use tilemark_plan::{plan::BRIDGE_ADDRESS, scenario::Role};
 use tilemark_units::Span;
 
@@ -25,9 +25,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
     in_namespaces("a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let plan = guest(0, Role::Web);
-        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        let mut ready = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
         println!("steps: {:?}", ready.steps);
         let mut web = TcpStream::connect((plan.address, ready.ports[0])).unwrap();
         web.set_read_timeout(Some(LIMIT)).unwrap();
@@ -39,18 +39,18 @@ fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
         let description = describe(&plan, &mut ready.session).unwrap();
         assert_eq!((description.host_name.as_str(), description.mac), (plan.name.as_str(), plan.mac));
         assert_eq!(description.machine_id, ready.machine_id);
-        let processes = backend.processes(ready.id).unwrap();
+        let processes = manager.processes(ready.id).unwrap();
         assert!(processes.len() >= 4, "first process, server, nginx and its worker: {processes:?}");
 
-        backend.stop(ready.id).unwrap();
-        backend.stop(ready.id).unwrap();
-        assert!(matches!(backend.state(ready.id).unwrap(), GuestState::Ended(_)));
+        manager.stop(ready.id).unwrap();
+        manager.stop(ready.id).unwrap();
+        assert!(matches!(manager.state(ready.id).unwrap(), GuestState::Ended(_)));
         for pid in processes {
             assert!(!common::exists(format!("/proc/{pid}").as_ref()), "process {pid} is left");
         }
         assert!(!common::exists("/sys/class/net/guest0".as_ref()));
         // The same place can be taken again at once.
-        start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
     });
 }
 
@@ -58,11 +58,11 @@ fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
 fn twins_see_only_themselves() {
     in_namespaces("twins_see_only_themselves", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let plans = [guest(0, Role::Idle), guest(1, Role::Idle)];
         let mut ready: Vec<_> = plans
             .iter()
-            .map(|plan| start_ready(&backend, plan, &service(plan), StartMode::Boot, LIMIT).unwrap())
+            .map(|plan| start_ready(&manager, plan, &service(plan), StartMode::Boot, LIMIT).unwrap())
             .collect();
         let arguments = [
             "sh",
@@ -108,9 +108,9 @@ fn output_of_shell(ready: &mut ReadyGuest, script: &str) -> String {
 fn a_hostile_image_reaches_nothing_of_the_host_from_a_twin() {
     in_namespaces("a_hostile_image_reaches_nothing_of_the_host_from_a_twin", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let plan = guest(0, Role::Idle);
-        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        let mut ready = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
         assert_eq!(output_of_shell(&mut ready, include_str!("attacks.sh")), "all calls tried\ndone\n");
     });
 }
@@ -133,10 +133,10 @@ fn an_image_whose_folders_lead_to_the_host_is_refused_by_name_and_writes_nothing
             let image = world.folder.join(format!("{link}.erofs"));
             let made = Command::new("mkfs.erofs").arg("--quiet").args([&image, &root]).status().unwrap();
             assert!(made.success());
-            let backend = world.native_of(image, &network);
+            let manager = world.native_of(image, &network);
             let plan = guest(index as u32, Role::Idle);
             let error =
-                start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("refused");
+                start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("refused");
             assert!(error.to_string().contains(&format!("/{link} is not a folder")), "{error}");
             let left: Vec<_> = fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert_eq!(left, ["machine-id"]);
@@ -161,15 +161,15 @@ exit 1
 fn a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it() {
     in_namespaces("a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let plan = guest(0, Role::Idle);
-        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        let mut ready = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
         output_of_shell(&mut ready, FLOOD);
         for is_stopped in [false, true] {
             if is_stopped {
-                backend.stop(ready.id).unwrap();
+                manager.stop(ready.id).unwrap();
             }
-            let text = std::fs::read_to_string(backend.console(ready.id).unwrap()).unwrap();
+            let text = std::fs::read_to_string(manager.console(ready.id).unwrap()).unwrap();
             assert!(text.len() < 3 << 20 | 1 << 10, "{} bytes of a console are kept", text.len());
             assert!(text.contains("tilemark-agent: ready"), "its beginning is gone");
             assert!(text.contains(" bytes were left out here]"));
@@ -203,12 +203,12 @@ perl -MSocket -e '
 fn a_twin_reaches_no_neighbour_and_its_flood_is_counted() {
     in_namespaces("a_twin_reaches_no_neighbour_and_its_flood_is_counted", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let plans = [guest(0, Role::Idle), guest(1, Role::Web)];
         let [mut attacker, neighbour] = plans
             .each_ref()
-            .map(|plan| start_ready(&backend, plan, &service(plan), StartMode::Boot, LIMIT).unwrap());
-        let counts = |ready: &ReadyGuest| backend.port_counts(ready.id).unwrap();
+            .map(|plan| start_ready(&manager, plan, &service(plan), StartMode::Boot, LIMIT).unwrap());
+        let counts = |ready: &ReadyGuest| manager.port_counts(ready.id).unwrap();
         let (before, quiet) = (counts(&attacker), counts(&neighbour));
         assert_eq!((before.dropped, quiet.dropped), (0, 0), "twins that behave are not accused");
         let arguments = format!("' {} {} {BRIDGE_ADDRESS}", plans[1].address, neighbour.ports[0]);
@@ -231,9 +231,9 @@ fn the_native_backend_keeps_the_rules_of_every_backend() {
     use tilemark_guests::specification::{Subject, keeps_all};
     in_namespaces("the_native_backend_keeps_the_rules_of_every_backend", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.native(&network);
+        let manager = world.native(&network);
         let guests = vec![guest(0, Role::Idle), guest(1, Role::Idle)];
         let service = service(&guests[0]);
-        keeps_all(&Subject { backend: &backend, guests, service, within: LIMIT });
+        keeps_all(&Subject { manager: &manager, guests, service, within: LIMIT });
     });
 }

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 use tilemark_guests::{
-    Backend, GuestState, StartEvent, StartMode, Wanted,
-    fake::{FakeBackend, Fault},
+    GuestManager, GuestState, StartEvent, StartMode, Wanted,
+    fake::{FakeManager, Fault},
     specification::{Subject, keeps_all},
     start_all_ready, start_all_ready_while, start_ready,
 };
@@ -23,34 +23,34 @@ const LIMIT: Duration = Duration::from_secs(120);
 #[test]
 fn the_fake_keeps_the_rules_of_every_backend() {
     for kind in [plan::Backend::Kvm, plan::Backend::Emulated, plan::Backend::Native] {
-        let backend = FakeBackend::new(kind);
+        let manager = FakeManager::new(kind);
         let guests = vec![guest(0, Role::Web), guest(1, Role::Web)];
         let service = service(&guests[0]);
-        keeps_all(&Subject { backend: &backend, guests, service, within: LIMIT });
-        assert!(backend.running().is_empty());
+        keeps_all(&Subject { manager: &manager, guests, service, within: LIMIT });
+        assert!(manager.running().is_empty());
     }
 }
 
-fn fails_with(fault: Fault, role: Role) -> (FakeBackend, String, String) {
+fn fails_with(fault: Fault, role: Role) -> (FakeManager, String, String) {
     let plan = guest(0, role);
-    let backend = FakeBackend::new(plan::Backend::Kvm).where_guest(&plan.name, fault);
-    let error = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap_err();
-    (backend, error.to_string(), error.remedy())
+    let manager = FakeManager::new(plan::Backend::Kvm).where_guest(&plan.name, fault);
+    let error = start_ready(&manager, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap_err();
+    (manager, error.to_string(), error.remedy())
 }
 
 #[test]
 fn a_guest_that_never_answers_is_named_with_its_console() {
-    let (backend, message, remedy) = fails_with(Fault::NeverAnswers, Role::Web);
+    let (manager, message, remedy) = fails_with(Fault::NeverAnswers, Role::Web);
     assert!(message.starts_with("guest `tile-000-web` did not answer within 120 s"), "{message}");
     assert_eq!(remedy, "read tile-000-web.console.log");
-    assert_eq!(backend.clock().now(), LIMIT, "two minutes passed, without a wait");
+    assert_eq!(manager.clock().now(), LIMIT, "two minutes passed, without a wait");
 }
 
 #[test]
 fn where_a_guest_fails_no_further_one_is_begun() {
     let plans: Vec<_> = (0..1000).map(|index| guest(index, Role::Idle)).collect();
-    let backend = plans.iter().fold(FakeBackend::new(plan::Backend::Kvm), |backend, plan| {
-        backend.where_guest(&plan.name, Fault::NeverAnswers)
+    let manager = plans.iter().fold(FakeManager::new(plan::Backend::Kvm), |manager, plan| {
+        manager.where_guest(&plan.name, Fault::NeverAnswers)
     });
     let service = service(&plans[0]);
     let wanted: Vec<_> =
@@ -60,7 +60,7 @@ fn where_a_guest_fails_no_further_one_is_begun() {
         assert!(matches!(event, StartEvent::Exists(_)), "none of them is ready: {event:?}");
         begun.fetch_add(1, Ordering::Relaxed);
     };
-    let error = start_all_ready(&backend, &wanted, LIMIT, &hear).unwrap_err();
+    let error = start_all_ready(&manager, &wanted, LIMIT, &hear).unwrap_err();
     assert!(error.to_string().contains("did not answer within 120 s"), "{error}");
     // Each thread that starts guests ends with its own failure.
     let at_once = 4 * std::thread::available_parallelism().unwrap().get();
@@ -70,7 +70,7 @@ fn where_a_guest_fails_no_further_one_is_begun() {
 #[test]
 fn where_guests_are_no_longer_wanted_no_further_one_is_begun() {
     let plans: Vec<_> = (0..1000).map(|index| guest(index, Role::Idle)).collect();
-    let backend = FakeBackend::new(plan::Backend::Kvm);
+    let manager = FakeManager::new(plan::Backend::Kvm);
     let service = service(&plans[0]);
     let wanted: Vec<_> =
         plans.iter().map(|plan| Wanted { plan, mode: StartMode::Boot, service: &service }).collect();
@@ -81,7 +81,7 @@ fn where_guests_are_no_longer_wanted_no_further_one_is_begun() {
     };
     let until = |most: usize| {
         let are_wanted = || begun.load(Ordering::Relaxed) < most;
-        start_all_ready_while(&are_wanted, &backend, &wanted, LIMIT, &hear).unwrap()
+        start_all_ready_while(&are_wanted, &manager, &wanted, LIMIT, &hear).unwrap()
     };
     assert!(until(10).is_none(), "some of them are not there");
     let (begun_first, ready_first) = (begun.load(Ordering::Relaxed), ready.load(Ordering::Relaxed));
@@ -110,8 +110,8 @@ fn each_other_fault_is_reported_in_its_own_words() {
 #[test]
 fn a_guest_that_stays_is_not_said_to_be_gone() {
     let plan = guest(0, Role::Idle);
-    let backend = FakeBackend::new(plan::Backend::Emulated).where_guest(&plan.name, Fault::Stays);
-    let id = backend.start(&plan, StartMode::Boot).unwrap();
-    assert!(backend.stop(id).is_err());
-    assert_eq!(backend.state(id).unwrap(), GuestState::Running);
+    let manager = FakeManager::new(plan::Backend::Emulated).where_guest(&plan.name, Fault::Stays);
+    let id = manager.start(&plan, StartMode::Boot).unwrap();
+    assert!(manager.stop(id).is_err());
+    assert_eq!(manager.state(id).unwrap(), GuestState::Running);
 }

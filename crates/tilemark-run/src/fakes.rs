@@ -34,8 +34,8 @@ use tilemark_agent_protocol::{
     Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
 };
 use tilemark_guests::{
-    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, PortCounts, StartMode, TemplateId,
-    fake::FakeBackend,
+    AgentSession, GuestError, GuestId, GuestManager, GuestState, Origin, PortCounts, StartMode, TemplateId,
+    fake::FakeManager,
 };
 use tilemark_host::telemetry::{
     MemorySecond, PressureSecond, ProcessorSplit, Pss, Second, Watched, WatchedKind, WatchedSecond,
@@ -199,7 +199,7 @@ pub(crate) fn quiet_guest(name: &str) -> WatchedSecond {
 /// Fake guests that the test keeps an eye on, and whose templates may fail or be passed over.
 #[derive(Clone)]
 pub(crate) struct Guests {
-    pub(crate) fake: Arc<FakeBackend>,
+    pub(crate) fake: Arc<FakeManager>,
     pub(crate) template_fails: Option<&'static str>,
     /// What is to be cloned is booted.
     pub(crate) boots_all: bool,
@@ -211,7 +211,7 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    pub(crate) fn of(fake: FakeBackend) -> Self {
+    pub(crate) fn of(fake: FakeManager) -> Self {
         Self {
             fake: Arc::new(fake),
             template_fails: None,
@@ -223,9 +223,9 @@ impl Guests {
     }
 }
 
-impl Backend for Guests {
-    fn kind(&self) -> plan::Backend {
-        self.fake.kind()
+impl GuestManager for Guests {
+    fn backend(&self) -> plan::Backend {
+        self.fake.backend()
     }
     fn template(&self, guest: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
         match self.template_fails {
@@ -396,7 +396,7 @@ impl Hands for FakeHost {
 
 /// The world. Its amounts of memory and disk may depend on how many load processes were started before.
 pub(crate) struct FakeWorld {
-    pub(crate) backends: BTreeMap<plan::Backend, Guests>,
+    pub(crate) managers: BTreeMap<plan::Backend, Guests>,
     pub(crate) watch: FakeWatch,
     pub(crate) memory: Box<dyn Fn(u32) -> Bytes>,
     pub(crate) disk: Box<dyn Fn(u32) -> Bytes>,
@@ -422,7 +422,7 @@ impl FakeWorld {
     /// One with plenty of everything, native guests, and loads that do as the script says.
     pub(crate) fn new(script: impl Fn(&LoadJob, u32) -> Vec<Act> + Send + Sync + 'static) -> Self {
         let world = Self {
-            backends: BTreeMap::new(),
+            managers: BTreeMap::new(),
             watch: FakeWatch { watching: Watching::Quiet, watched: AtomicU32::new(0) },
             memory: Box::new(|_| Bytes::from_gib(64)),
             disk: Box::new(|_| Bytes::from_gib(64)),
@@ -436,18 +436,18 @@ impl FakeWorld {
             busy_host: BusyHost::default(),
             looks: RefCell::default(),
         };
-        world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
+        world.with(Guests::of(FakeManager::new(plan::Backend::Native)))
     }
 
     /// The same with these guests.
     pub(crate) fn with(mut self, guests: Guests) -> Self {
-        self.backends.insert(guests.kind(), guests);
+        self.managers.insert(guests.backend(), guests);
         self
     }
 
     /// Names of all guests that run now.
     pub(crate) fn running(&self) -> Vec<String> {
-        self.backends.values().flat_map(|guests| guests.fake.running()).collect()
+        self.managers.values().flat_map(|guests| guests.fake.running()).collect()
     }
 
     /// How many load processes were started.
@@ -457,8 +457,8 @@ impl FakeWorld {
 }
 
 impl World for FakeWorld {
-    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
-        match self.backends.get(&point.backend) {
+    fn manager(&self, point: &Point) -> Result<&dyn GuestManager, Failure> {
+        match self.managers.get(&point.backend) {
             Some(guests) => Ok(guests),
             None => Err(Failure::new(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
         }

@@ -25,7 +25,7 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// Makes the empty folder in the backend's own.
+    /// Makes the empty folder in the manager's own.
     pub(super) fn new(folder: &Path) -> Result<Self, GuestError> {
         let empty = folder.join("empty");
         make_folder(&empty, 0o555).map_err(file("make", &empty))?;

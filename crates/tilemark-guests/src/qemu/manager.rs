@@ -1,4 +1,4 @@
-//! The backend.
+//! The manager.
 
 use super::{
     command::{Birth, Drives, arguments, limits, number},
@@ -10,13 +10,13 @@ use super::{
     template_key::template_key,
 };
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::{Console, Consoles},
     conversation::{AgentSession, SocketConversation},
     disks::{LoopDisk, requests_of},
     error::{GuestError, file},
     gone::{Gone, end_process},
     group::OwnGroup,
+    manager::{GuestId, GuestManager, GuestState, Origin, StartMode, TemplateId},
     network::RunNetwork,
     own_disk::{Overlay, agent_disk, seed_disk},
     ready::expect_serving,
@@ -60,7 +60,7 @@ const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Guests in QEMU.
 #[derive(Debug)]
-pub struct QemuBackend {
+pub struct QemuManager {
     settings: QemuSettings,
     version: QemuVersion,
     network: Arc<RunNetwork>,
@@ -141,7 +141,7 @@ struct Inner {
     stream: Option<UnixStream>,
 }
 
-impl QemuBackend {
+impl QemuManager {
     /// Looks at the program and prepares the files that all guests share.
     pub fn new(settings: QemuSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
         let version = QemuVersion::of(&settings.binary)?;
@@ -604,8 +604,8 @@ const SETTLE_SAMPLE: Duration = Duration::from_millis(200);
 const SETTLED_TICKS: u64 = 1;
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
-impl Backend for QemuBackend {
-    fn kind(&self) -> plan::Backend {
+impl GuestManager for QemuManager {
+    fn backend(&self) -> plan::Backend {
         match self.settings.accelerator {
             Accelerator::Kvm => plan::Backend::Kvm,
             Accelerator::Emulated => plan::Backend::Emulated,
@@ -719,7 +719,7 @@ impl Backend for QemuBackend {
     }
 }
 
-impl Drop for QemuBackend {
+impl Drop for QemuManager {
     fn drop(&mut self) {
         let all: Vec<u64> = lock(&self.guests.0).keys().copied().collect();
         for number in all {

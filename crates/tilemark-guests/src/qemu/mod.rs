@@ -7,11 +7,11 @@
 //!            -> state loaded -> runs on (RESUME) -> agent answers
 //! ```
 
-mod backend;
 mod command;
 mod confinement;
 mod firmware;
 mod lists;
+mod manager;
 mod place;
 mod program;
 mod qmp;
@@ -19,7 +19,7 @@ mod settings;
 mod template;
 mod template_key;
 
-pub use backend::{QEMU_ARGUMENTS, QemuBackend};
 pub use firmware::{USUAL_FIRMWARE, find_firmware, loads_kernels};
 pub use lists::QemuLists;
+pub use manager::{QEMU_ARGUMENTS, QemuManager};
 pub use settings::{Accelerator, BootFiles, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};

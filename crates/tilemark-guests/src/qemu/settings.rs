@@ -36,7 +36,7 @@ pub struct QemuSettings {
     pub image: Option<BootFiles>,
     /// The agent's program, for guests that boot from a disk of their own.
     pub agent: Vec<u8>,
-    /// A folder of this backend's own, in the run's directory.
+    /// A folder of this manager's own, in the run's directory.
     pub folder: PathBuf,
     /// Where data disks are made.
     pub disks: DiskFolders,

@@ -8,7 +8,7 @@ use std::{
 };
 use tilemark_agent_protocol::Service;
 use tilemark_guests::{
-    Accelerator, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
+    Accelerator, BootFiles, DiskFolders, NativeManager, NativeSettings, QemuManager, QemuSettings,
     RunNetwork, find_qemu,
 };
 use tilemark_plan::{plan::GuestPlan, scenario::Role};
@@ -86,8 +86,8 @@ impl World {
         DiskFolders { store: self.folder.clone(), memory: self.folder.clone() }
     }
 
-    pub fn emulated(&self, network: &Arc<RunNetwork>) -> QemuBackend {
-        QemuBackend::new(self.qemu_settings(), Arc::clone(network)).unwrap()
+    pub fn emulated(&self, network: &Arc<RunNetwork>) -> QemuManager {
+        QemuManager::new(self.qemu_settings(), Arc::clone(network)).unwrap()
     }
 
     pub fn qemu_settings(&self) -> QemuSettings {
@@ -118,12 +118,12 @@ impl World {
         }
     }
 
-    pub fn native(&self, network: &Arc<RunNetwork>) -> NativeBackend {
+    pub fn native(&self, network: &Arc<RunNetwork>) -> NativeManager {
         self.native_of(self.image.join("root.erofs"), network)
     }
 
     /// Twins with another root.
-    pub fn native_of(&self, root_erofs: PathBuf, network: &Arc<RunNetwork>) -> NativeBackend {
+    pub fn native_of(&self, root_erofs: PathBuf, network: &Arc<RunNetwork>) -> NativeManager {
         let settings = NativeSettings {
             agent: self.agent.clone(),
             root_erofs,
@@ -131,7 +131,7 @@ impl World {
             disks: self.disks(),
             cgroup: None,
         };
-        NativeBackend::new(settings, Arc::clone(network)).unwrap()
+        NativeManager::new(settings, Arc::clone(network)).unwrap()
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Reply, Request, Service};
-use tilemark_guests::{Backend, Expected, NativeBackend, StartMode, disk_file_name, make_ready};
+use tilemark_guests::{Expected, GuestManager, NativeManager, StartMode, disk_file_name, make_ready};
 use tilemark_image::{ImageError, disk_store::DiskStore};
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, Point, guest_address},
@@ -129,7 +129,7 @@ impl DatabaseDisks {
     pub(crate) fn prepare(
         &self,
         point: &Point,
-        native: &NativeBackend,
+        native: &NativeManager,
         maker: &str,
         progress: &dyn Fn(&str),
     ) -> Result<Duration, Failure> {
@@ -160,7 +160,7 @@ impl DatabaseDisks {
         template: &Template,
         like: &GuestPlan,
         service: &Service,
-        native: &NativeBackend,
+        native: &NativeManager,
         progress: &dyn Fn(&str),
     ) -> Result<(), Failure> {
         let parameters = service.store().cloned().unwrap_or_default();
@@ -200,7 +200,7 @@ impl DatabaseDisks {
         template: &Template,
         guest: &GuestPlan,
         service: &Service,
-        native: &NativeBackend,
+        native: &NativeManager,
         within: Duration,
     ) -> Result<(), Failure> {
         let id = native.start(guest, StartMode::Boot)?;
@@ -213,7 +213,7 @@ impl DatabaseDisks {
         &self,
         template: &Template,
         expected: Expected<'_>,
-        native: &NativeBackend,
+        native: &NativeManager,
         within: Duration,
     ) -> Result<(), Failure> {
         let guest = expected.plan;

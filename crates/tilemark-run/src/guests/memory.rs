@@ -1,6 +1,6 @@
 //! What guests' memory comes to, held against what the host has less since they were started.
 
-use tilemark_guests::{Backend, GuestId, ReadyGuest};
+use tilemark_guests::{GuestId, GuestManager, ReadyGuest};
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::plan;
 use tilemark_record::summary::MemoryFigures;
@@ -8,7 +8,7 @@ use tilemark_units::Bytes;
 
 /// What guests that run take now, by what `pss` says about each of their processes; nothing where one cannot be read.
 pub(crate) fn of_guests(
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guests: &[ReadyGuest],
     pss: impl Fn(u32) -> Option<Pss>,
 ) -> Option<MemoryFigures> {
@@ -18,7 +18,7 @@ pub(crate) fn of_guests(
         // A guest of which nothing could be read has an unknown size, and not none.
         (!parts.is_empty()).then_some(parts)
     };
-    let sizes: Option<Vec<Vec<Pss>>> = backend.all_processes(&ids).iter().map(read).collect();
+    let sizes: Option<Vec<Vec<Pss>>> = manager.all_processes(&ids).iter().map(read).collect();
     figures(&sizes?)
 }
 

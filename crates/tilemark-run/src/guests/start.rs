@@ -7,8 +7,8 @@ use std::{
 };
 use tilemark_agent_protocol::Service;
 use tilemark_guests::{
-    Backend, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted, start_all_ready_while,
-    stop_all,
+    GuestId, GuestManager, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted,
+    start_all_ready_while, stop_all,
 };
 use tilemark_plan::{
     plan::{self, DiskPlan, GuestPlan, Point},
@@ -17,7 +17,7 @@ use tilemark_plan::{
 
 /// Guests that were started; all of them end with it.
 pub(crate) struct StartedGuests<'a> {
-    backend: &'a dyn Backend,
+    manager: &'a dyn GuestManager,
     ids: Vec<GuestId>,
 }
 
@@ -56,9 +56,9 @@ impl Templates {
 }
 
 impl<'a> StartedGuests<'a> {
-    /// None yet, of this backend.
-    pub(crate) fn new(backend: &'a dyn Backend) -> Self {
-        Self { backend, ids: Vec::new() }
+    /// None yet, of this manager.
+    pub(crate) fn new(manager: &'a dyn GuestManager) -> Self {
+        Self { manager, ids: Vec::new() }
     }
 
     /// Makes the templates that a point's guests are cloned from, or finds them made.
@@ -70,12 +70,12 @@ impl<'a> StartedGuests<'a> {
             let id = match templates.find(guest, &service) {
                 Some(id) => id,
                 None => {
-                    let id = self.backend.template(guest, &service)?;
+                    let id = self.manager.template(guest, &service)?;
                     templates.of.push(TemplateOf { service, disks: guest.disks.clone(), id });
                     id
                 }
             };
-            self.backend.near(id, guest)?;
+            self.manager.near(id, guest)?;
         }
         templates.took = began.elapsed();
         Ok(templates)
@@ -102,7 +102,7 @@ impl<'a> StartedGuests<'a> {
             StartEvent::Ready => one_more(),
         };
         let (within, are_wanted) = (services::ready_within(point), || !stop.is_requested());
-        Ok(start_all_ready_while(&are_wanted, self.backend, &wanted, within, &hear)?)
+        Ok(start_all_ready_while(&are_wanted, self.manager, &wanted, within, &hear)?)
     }
 
     /// Ends all of them.
@@ -112,7 +112,7 @@ impl<'a> StartedGuests<'a> {
 
     fn stop_all(&mut self) -> Result<(), Failure> {
         let ids = std::mem::take(&mut self.ids);
-        Ok(stop_all(self.backend, &ids).into_iter().collect::<Result<(), _>>()?)
+        Ok(stop_all(self.manager, &ids).into_iter().collect::<Result<(), _>>()?)
     }
 }
 

@@ -39,7 +39,8 @@ use std::{
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{
-    AgentConversation, AgentSession, Backend, GuestError, GuestId, GuestState, ReadyGuest as Ready, describe,
+    AgentConversation, AgentSession, GuestError, GuestId, GuestManager, GuestState, ReadyGuest as Ready,
+    describe,
 };
 use tilemark_plan::{
     expect,
@@ -119,18 +120,18 @@ pub(crate) fn up(
     let state = StateFolder::at(&job.state);
     let under_way = state.under_way().map_err(state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup, job.own_bridge.as_ref())?;
-    let backend = world.backend(&job.point)?;
+    let manager = world.manager(&job.point)?;
     // Its folder is closed to all others from before it is there.
     let listener = listen_privately(&state.socket()).map_err(state_failed)?;
     let server =
-        GuestsServer { id: &under_way.id, point: &job.point, backend, link, served: OnceLock::new() };
+        GuestsServer { id: &under_way.id, point: &job.point, manager, link, served: OnceLock::new() };
     let (ask_down, down) = mpsc::channel();
     thread::scope(|scope| {
         let (listener, server) = (&listener, &server);
         // However the guests come to their end: nobody is answered any more.
         let _closing = ShutDownOnDrop(listener);
         scope.spawn(move || answer_all(scope, listener, server, &ask_down));
-        let mut started = StartedGuests::new(backend);
+        let mut started = StartedGuests::new(manager);
         let served = start_all(&world, job, server, &mut started, stop)?;
         let Some(served) = served.filter(|_| !stop.is_requested()) else {
             started.stop()?;
@@ -160,7 +161,7 @@ fn start_all(
     started: &mut StartedGuests<'_>,
     stop: &StopSignal,
 ) -> Result<Option<ServedGuests>, Failure> {
-    let GuestsServer { id, point, backend, link, .. } = server;
+    let GuestsServer { id, point, manager, link, .. } = server;
     let (all, began) = (point.guests.len(), Instant::now());
     let doing = format!("starting {}", counted(all as u64, "guest"));
     let afterwards = if job.read_memory { IDLE } else { Duration::ZERO };
@@ -189,10 +190,10 @@ fn start_all(
     let Some(mut guests) = started.start(point, &templates, stop, &one_more_is_ready)? else {
         return Ok(None);
     };
-    let mut ready = describe_all(id, point, *backend, &mut guests, template_was_ready)?;
+    let mut ready = describe_all(id, point, *manager, &mut guests, template_was_ready)?;
     ready.template_seconds = templates.seconds();
     if job.read_memory {
-        ready.pss_mib_per_guest = read_memory(world, *backend, &guests, link, stop);
+        ready.pss_mib_per_guest = read_memory(world, *manager, &guests, link, stop);
     }
     let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
     Ok(Some(ServedGuests { ready, guests: guests.into_iter().map(one).collect() }))
@@ -216,7 +217,7 @@ fn ended_early(by: &str) -> Failure {
 
 fn read_memory(
     world: &RealWorld<'_>,
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guests: &[Ready],
     link: &CommandLink,
     stop: &StopSignal,
@@ -231,19 +232,19 @@ fn read_memory(
     while Instant::now() < until && !stop.is_requested() {
         thread::sleep(Duration::from_millis(100));
     }
-    memory::of_guests(backend, guests, |pid| world.pss(pid)).map(|memory| memory.pss_mib_per_guest)
+    memory::of_guests(manager, guests, |pid| world.pss(pid)).map(|memory| memory.pss_mib_per_guest)
 }
 
 fn describe_all(
     id: &str,
     point: &Point,
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     guests: &mut [Ready],
     template_was_ready: Instant,
 ) -> Result<GuestsReady, Failure> {
     let mut seen = Vec::new();
     let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
-    let pids = first_pids(backend, &ids);
+    let pids = first_pids(manager, &ids);
     for ((guest, plan), pid) in guests.iter_mut().zip(&point.guests).zip(pids) {
         let description = describe(plan, &mut guest.session)?;
         let random = guest.session.ask(&Request::Random(16), Duration::from_secs(30))?;
@@ -258,12 +259,12 @@ fn describe_all(
             machine_id: description.machine_id,
             random_hex: random.iter().map(|byte| format!("{byte:02x}")).collect(),
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_was_ready).as_secs_f64(),
-            how: origin_name(backend.origin(guest.id)?).to_owned(),
+            how: origin_name(manager.origin(guest.id)?).to_owned(),
             ended: None,
             place: plan.place.as_ref().map(place_in_words),
             elsewhere: None,
             pid,
-            console: backend.console(guest.id).ok(),
+            console: manager.console(guest.id).ok(),
         });
     }
     Ok(GuestsReady {
@@ -276,8 +277,8 @@ fn describe_all(
 }
 
 /// The first process of each guest, as programs on the host number it.
-fn first_pids(backend: &dyn Backend, ids: &[GuestId]) -> Vec<Option<u32>> {
-    let firsts = backend.all_processes(ids).into_iter().map(|pids| pids.first().copied());
+fn first_pids(manager: &dyn GuestManager, ids: &[GuestId]) -> Vec<Option<u32>> {
+    let firsts = manager.all_processes(ids).into_iter().map(|pids| pids.first().copied());
     host_pids::of(&firsts.collect::<Vec<_>>())
 }
 
@@ -300,7 +301,7 @@ fn starting(id: &str, point: &Point) -> GuestsReady {
 struct GuestsServer<'a> {
     id: &'a str,
     point: &'a Point,
-    backend: &'a dyn Backend,
+    manager: &'a dyn GuestManager,
     link: &'a CommandLink,
     /// The guests, from when they are ready.
     served: OnceLock<ServedGuests>,
@@ -386,9 +387,9 @@ impl GuestsServer<'_> {
         let Some(served) = self.served.get() else { return starting(self.id, self.point) };
         let mut now = served.ready.clone();
         let ids: Vec<GuestId> = served.guests.iter().map(|guest| guest.id).collect();
-        let pids = first_pids(self.backend, &ids);
+        let pids = first_pids(self.manager, &ids);
         for ((shown, guest), pid) in now.guests.iter_mut().zip(&served.guests).zip(pids) {
-            shown.ended = match self.backend.state(guest.id) {
+            shown.ended = match self.manager.state(guest.id) {
                 Ok(GuestState::Ended(how)) => Some(how),
                 Ok(GuestState::Starting | GuestState::Running) => None,
                 Err(error) => Some(error.to_string()),
@@ -396,7 +397,7 @@ impl GuestsServer<'_> {
             shown.pid = pid.filter(|_| shown.ended.is_none());
         }
         if is_placed(std::slice::from_ref(self.point)) {
-            let read = place_watch::read(self.backend, self.point, &ids, None);
+            let read = place_watch::read(self.manager, self.point, &ids, None);
             for (shown, read) in now.guests.iter_mut().zip(&read.guests) {
                 shown.elsewhere = elsewhere(read).filter(|_| shown.ended.is_none());
             }
@@ -420,7 +421,7 @@ impl GuestsServer<'_> {
     fn about_one(&self, asked: &GuestsRequest, guest: &OneGuest, caller: &UnixStream) -> GuestsReply {
         match asked {
             GuestsRequest::Execute { arguments, .. } => execute(&guest.session, arguments, caller),
-            _ => match self.backend.console(guest.id) {
+            _ => match self.manager.console(guest.id) {
                 Ok(path) => GuestsReply::Console(path),
                 Err(error) => GuestsReply::Failed(error.into()),
             },

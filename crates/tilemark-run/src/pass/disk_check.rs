@@ -3,7 +3,7 @@
 
 use crate::pass::load_figures::LoadReports;
 use std::sync::{Mutex, PoisonError};
-use tilemark_guests::{Backend, GuestId};
+use tilemark_guests::{GuestId, GuestManager};
 use tilemark_plan::{
     plan::{self, LoadPlan, Point},
     scenario::LoopKind,
@@ -12,7 +12,7 @@ use tilemark_record::summary::{Incident, IncidentKind};
 
 /// The host's counts of requests on the disks of a point's disk guests, reading after reading.
 pub(crate) struct DiskCounts<'a> {
-    backend: &'a dyn Backend,
+    manager: &'a dyn GuestManager,
     /// The place of each disk load in the point's list, and its guest.
     watched: Vec<(u32, GuestId)>,
     readings: Mutex<Vec<Vec<Option<u64>>>>,
@@ -29,11 +29,11 @@ pub(crate) struct HostCount {
 }
 
 impl<'a> DiskCounts<'a> {
-    pub(crate) fn of(backend: &'a dyn Backend, point: &Point, guests: &[GuestId]) -> Self {
+    pub(crate) fn of(manager: &'a dyn GuestManager, point: &Point, guests: &[GuestId]) -> Self {
         let is_counted = |load: &LoadPlan| load.work.facts().is_counted_on_disks();
         let loads = (0..).zip(&point.loads).filter(|(_, load)| is_counted(load));
         let watched = loads.map(|(place, load)| (place, guests[load.guest as usize])).collect();
-        Self { backend, watched, readings: Mutex::default() }
+        Self { manager, watched, readings: Mutex::default() }
     }
 
     /// Reads all of them now.
@@ -41,7 +41,7 @@ impl<'a> DiskCounts<'a> {
         if self.watched.is_empty() {
             return;
         }
-        let of = |(_, guest): &(u32, GuestId)| self.backend.disk_requests(*guest).ok().flatten();
+        let of = |(_, guest): &(u32, GuestId)| self.manager.disk_requests(*guest).ok().flatten();
         let reading = self.watched.iter().map(of).collect();
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).push(reading);
     }

@@ -6,25 +6,29 @@ use crate::{
 };
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tilemark_agent_protocol::{Reply, Request};
-use tilemark_guests::{Backend, GuestError, ReadyGuest};
+use tilemark_guests::{GuestError, GuestManager, ReadyGuest};
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::{Incident, IncidentKind};
 
 /// Guests that were to be cloned and were not, or that are gone now.
-pub(crate) fn origins_and_ends(backend: &dyn Backend, guests: &[ReadyGuest], point: &Point) -> Vec<Incident> {
+pub(crate) fn origins_and_ends(
+    manager: &dyn GuestManager,
+    guests: &[ReadyGuest],
+    point: &Point,
+) -> Vec<Incident> {
     let mut incidents = Vec::new();
     for (guest, plan) in guests.iter().zip(&point.guests) {
         let mut note = |kind, what: String| {
             incidents.push(Incident { kind, what, guest: Some(plan.name.clone()) });
         };
         let wanted = wanted_origin(point, plan);
-        if let Some(origin) = backend.origin(guest.id).ok().filter(|origin| *origin != wanted) {
+        if let Some(origin) = manager.origin(guest.id).ok().filter(|origin| *origin != wanted) {
             note(
                 IncidentKind::Unproven,
                 format!("it was to be {} and was {}", origin_name(wanted), origin_name(origin)),
             );
         }
-        if let Ok(tilemark_guests::GuestState::Ended(how)) = backend.state(guest.id) {
+        if let Ok(tilemark_guests::GuestState::Ended(how)) = manager.state(guest.id) {
             note(IncidentKind::GuestEnded, format!("it ended during the measurement: {how}"));
         }
     }

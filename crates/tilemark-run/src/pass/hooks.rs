@@ -25,7 +25,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_guests::{Backend, GuestId};
+use tilemark_guests::{GuestId, GuestManager};
 use tilemark_host::cgroup::Group;
 use tilemark_plan::plan::{Pass, Point};
 use tilemark_record::{
@@ -121,8 +121,8 @@ pub(crate) struct HookGuests {
 
 impl HookGuests {
     /// Those of a point, now.
-    pub(crate) fn of(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Self {
-        let all = backend.all_processes(ids);
+    pub(crate) fn of(manager: &dyn GuestManager, point: &Point, ids: &[GuestId]) -> Self {
+        let all = manager.all_processes(ids);
         let firsts: Vec<Option<u32>> = all.iter().map(|pids| pids.first().copied()).collect();
         let number = |pid: Option<u32>| pid.unwrap_or(0);
         Self {

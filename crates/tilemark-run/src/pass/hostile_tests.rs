@@ -19,7 +19,7 @@ use std::{
 use tilemark_agent_protocol::{
     Counts, Hello, LoadEvent, PROTOCOL_VERSION, Reply, Sender, StreamSecond, StreamTotal, write_frame,
 };
-use tilemark_guests::fake::{FakeBackend, Fault};
+use tilemark_guests::fake::{FakeManager, Fault};
 use tilemark_plan::{
     plan::{Backend, Plan},
     resolve::Request,
@@ -44,7 +44,7 @@ type Pieces = Vec<(Duration, Vec<u8>)>;
 
 /// Measures beside an agent that sends this.
 fn beside(pieces: Pieces) -> Ran {
-    let hostile = FakeBackend::new(Backend::Native).where_guest(GUEST, Fault::Hostile(pieces.into()));
+    let hostile = FakeManager::new(Backend::Native).where_guest(GUEST, Fault::Hostile(pieces.into()));
     let world = FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(hostile));
     run(&plan(), &world, &StopSignal::default())
 }

@@ -32,7 +32,7 @@ use std::{
     thread::{self, Scope},
     time::{Duration, Instant},
 };
-use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest, stop_all};
+use tilemark_guests::{AgentSession, GuestId, GuestManager, ReadyGuest, stop_all};
 use tilemark_host::telemetry::{Watched, WatchedKind};
 use tilemark_plan::plan::{self, GuestPlan, LoadPlan, Plan, Point};
 use tilemark_record::{
@@ -49,7 +49,7 @@ pub(crate) struct Measurement<'a> {
     /// In which block: each has its own schedule.
     pub(crate) block: u32,
     /// Where its guests run.
-    pub(crate) backend: &'a dyn Backend,
+    pub(crate) manager: &'a dyn GuestManager,
     /// Tilemark's own processes.
     pub(crate) own_processes: Vec<u32>,
     /// Who watches the host.
@@ -99,7 +99,7 @@ impl Measurement<'_> {
         let (end_load, load_pid, load_group) = (load.ender(), load.pid(), load.group());
         let (sender, messages) = mpsc::channel();
         let (going_on, over) = mpsc::channel();
-        let disks = DiskCounts::of(self.backend, self.point, &ids);
+        let disks = DiskCounts::of(self.manager, self.point, &ids);
         let (place, strayed, ran) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (measuring, hears) = mpsc::channel();
         let measured = thread::scope(|scope| {
@@ -130,7 +130,7 @@ impl Measurement<'_> {
             running.begin_after = begin_after;
             running.follow(&messages, self, &|| {
                 end_clients.iter().for_each(|end| end());
-                end_all(&*end_load, self.backend, ids);
+                end_all(&*end_load, self.manager, ids);
             });
             running.end(self.point)
         })?;
@@ -166,14 +166,14 @@ impl Measurement<'_> {
                     return;
                 }
                 if is_native {
-                    let _ = strayed.set(place_watch::strayed(self.backend, self.point, ids));
+                    let _ = strayed.set(place_watch::strayed(self.manager, self.point, ids));
                 }
                 if is_wanted {
                     let both = before.zip(place_watch::interrupts_so_far());
                     let interrupts = both.map(|(before, after)| {
                         place_watch::interrupts_between(&before, &after, &self.plan.processors)
                     });
-                    let read = place_watch::read(self.backend, self.point, ids, load);
+                    let read = place_watch::read(self.manager, self.point, ids, load);
                     let _ = place.set(PlaceFigures { interrupts, ..read });
                 }
             });
@@ -191,7 +191,7 @@ impl Measurement<'_> {
     ) {
         let Some(hooks) = &self.hooks else { return };
         scope.spawn(move || {
-            let guests = HookGuests::of(self.backend, self.point, ids);
+            let guests = HookGuests::of(self.manager, self.point, ids);
             let _ = ran.set(hooks.follow(&guests, &measuring));
         });
     }
@@ -280,14 +280,14 @@ impl Measurement<'_> {
             plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
         };
         let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
-        let groups: Vec<Option<PathBuf>> = guests.iter().map(|guest| self.backend.group(*guest)).collect();
+        let groups: Vec<Option<PathBuf>> = guests.iter().map(|guest| self.manager.group(*guest)).collect();
         let without: Vec<GuestId> = guests
             .iter()
             .zip(&groups)
             .filter(|(_, group)| group.is_none())
             .map(|(guest, _)| *guest)
             .collect();
-        let mut processes = self.backend.all_processes(&without).into_iter();
+        let mut processes = self.manager.all_processes(&without).into_iter();
         let guest = |(group, plan): (Option<PathBuf>, &GuestPlan)| match group {
             // A server inside may have a process for each client: the group knows those that came and went.
             Some(group) => Watched { group: Some(group), ..one(&plan.name, kind, Vec::new()) },
@@ -493,8 +493,8 @@ impl<W: FnOnce(Instant)> Running<W> {
 }
 
 /// Ends what others wait for, so that they stop waiting.
-fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
+fn end_all(end_load: &dyn Fn(), manager: &dyn GuestManager, ids: &[GuestId]) {
     end_load();
     // The pass ends them again and reports what failed then.
-    let _ = stop_all(backend, ids);
+    let _ = stop_all(manager, ids);
 }

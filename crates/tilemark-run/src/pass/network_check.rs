@@ -4,7 +4,7 @@
 
 use crate::pass::load_figures::LoadReports;
 use std::time::{Duration, Instant};
-use tilemark_guests::{Backend, PortCounts, ReadyGuest};
+use tilemark_guests::{GuestManager, PortCounts, ReadyGuest};
 use tilemark_plan::plan::{LoadPlan, Point};
 use tilemark_record::summary::{Incident, IncidentKind};
 use tilemark_units::counted;
@@ -25,8 +25,8 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// Reads them, in the order of the guests.
-    pub(crate) fn read(backend: &dyn Backend, guests: &[ReadyGuest]) -> Self {
-        let counts = guests.iter().map(|guest| backend.port_counts(guest.id)).collect();
+    pub(crate) fn read(manager: &dyn GuestManager, guests: &[ReadyGuest]) -> Self {
+        let counts = guests.iter().map(|guest| manager.port_counts(guest.id)).collect();
         Self { at: Instant::now(), counts }
     }
 

@@ -23,7 +23,7 @@ use crate::{
     stop::StopSignal,
 };
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
-use tilemark_guests::{Backend, QEMU_ARGUMENTS, ReadyGuest, describe, write_working_sets};
+use tilemark_guests::{GuestManager, QEMU_ARGUMENTS, ReadyGuest, describe, write_working_sets};
 use tilemark_plan::{
     host_settings::HostSettings,
     plan::{Pass, Plan, Point},
@@ -100,7 +100,7 @@ impl<W: World> OnePass<'_, W> {
     /// When guests cannot be started, a load fails, or the record cannot be written.
     pub(crate) fn run(mut self) -> Result<bool, Failure> {
         let (world, point) = (self.world, self.point);
-        let backend = world.backend(point)?;
+        let manager = world.manager(point)?;
         let measured = point.together.as_ref().map(ToString::to_string);
         let measured = measured.unwrap_or_else(|| counted(point.tiles, "tile"));
         let what = format!("{measured} on {}, repeat {}", point.backend.name(), self.pass.repeat);
@@ -109,7 +109,7 @@ impl<W: World> OnePass<'_, W> {
             return Ok(false);
         }
         self.progress(format!("{what}: starting {}", counted(point.guests.len() as u64, "guest")));
-        let mut started = StartedGuests::new(backend);
+        let mut started = StartedGuests::new(manager);
         let templates = started.templates(point)?;
         self.time.on_templates += templates.took;
         let free_before = world.memory_available();
@@ -125,19 +125,19 @@ impl<W: World> OnePass<'_, W> {
         self.progress(format!("{what}: under load"));
         let load = world.load_process(point)?;
         let began_unix_ms = unix_ms();
-        let Some(mut under_load) = self.under_load(backend, &mut guests, load, &settings)? else {
+        let Some(mut under_load) = self.under_load(manager, &mut guests, load, &settings)? else {
             started.stop()?;
             self.restore(settings)?;
             return Ok(false);
         };
         let (settings_read, changed) = settings.read_at_end();
         let free_after = world.memory_available();
-        let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
+        let memory = memory::of_guests(manager, &guests, |pid| world.pss(pid))
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
-        let mut incidents = self.incidents(backend, &mut guests, &mut under_load);
+        let mut incidents = self.incidents(manager, &mut guests, &mut under_load);
         incidents.extend(changed);
         let mut measured = under_load.measured;
-        let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
+        let consoles: Vec<_> = guests.iter().map(|guest| manager.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
         self.restore(settings)?;
@@ -216,7 +216,7 @@ impl<W: World> OnePass<'_, W> {
     /// Runs the loads. The load process has ended then.
     fn under_load(
         &self,
-        backend: &dyn Backend,
+        manager: &dyn GuestManager,
         guests: &mut [ReadyGuest],
         mut load: Box<dyn LoadProcess>,
         settings: &SettingsHeld<'_>,
@@ -229,7 +229,7 @@ impl<W: World> OnePass<'_, W> {
             plan: self.plan,
             point: self.point,
             block: self.pass.block,
-            backend,
+            manager,
             own_processes: self.world.own_processes(),
             watch: self.world.watch(),
             settings,
@@ -237,7 +237,7 @@ impl<W: World> OnePass<'_, W> {
             stop: self.stop,
         };
         let clocks = Clocks::read(self.point, guests, &[]);
-        let before = Ports::read(backend, guests);
+        let before = Ports::read(manager, guests);
         let ports_of_guests: Vec<Vec<u16>> = guests.iter().map(|guest| guest.ports.clone()).collect();
         let mut clients = match self.world.clients() {
             Some(clients) if self.point.loads.iter().any(|load| load.from_clients) => {
@@ -261,18 +261,18 @@ impl<W: World> OnePass<'_, W> {
                 self.link.note(format!("--hook-{} failed: {failed}", run.hook.name()));
             }
         }
-        let ports = [before, Ports::read(backend, guests)];
+        let ports = [before, Ports::read(manager, guests)];
         Ok(measured.map(|measured| UnderLoad { measured, ports, clocks, clients }))
     }
 
     /// What makes the figures of this repeat doubtful, as far as guests and host show it.
     fn incidents(
         &self,
-        backend: &dyn Backend,
+        manager: &dyn GuestManager,
         guests: &mut [ReadyGuest],
         UnderLoad { measured, ports: [ports_before, ports], clocks, clients: _ }: &mut UnderLoad,
     ) -> Vec<Incident> {
-        let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
+        let mut incidents = guest_check::origins_and_ends(manager, guests, self.point);
         // What it asked of guests is not known then.
         let load_was_refused = measured.lost.iter().any(|incident| incident.guest.is_none());
         // A guest whose load was refused is asked nothing more; one whose load failed, whether its service has ended.

@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 use tilemark_agent_protocol::LOAD_THREAD;
-use tilemark_guests::{Backend, GuestId, processes_below};
+use tilemark_guests::{GuestId, GuestManager, processes_below};
 use tilemark_host::placement::{ThreadPlace, device_interrupts, memory_by_node, threads_of, vhost_threads};
 use tilemark_plan::{
     place::{GuestPlace, is_placed, ranges},
@@ -90,13 +90,13 @@ pub(crate) struct LoadOnHost<'a> {
 
 /// Reads where all guests of a point are, and its load on this host, if it has one.
 pub(crate) fn read(
-    backend: &dyn Backend,
+    manager: &dyn GuestManager,
     point: &Point,
     ids: &[GuestId],
     load: Option<LoadOnHost<'_>>,
 ) -> PlaceFigures {
     let began = Instant::now();
-    let processes = backend.all_processes(ids);
+    let processes = manager.all_processes(ids);
     let of_kernel =
         if with_vhost(point).next().is_some() { vhost_threads(&host_proc()) } else { BTreeMap::new() };
     let guest = |(plan, pids): (&GuestPlan, Vec<u32>)| {
@@ -158,8 +158,8 @@ pub(crate) fn interrupts_between(
 
 /// Twins that may run beside their own processors. The host's kernel lets any program choose others, and where it has no controller that
 /// keeps a twin on its own, a hostile image could take those of the load. One that uses fewer is fine.
-pub(crate) fn strayed(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> Vec<Incident> {
-    let processes = backend.all_processes(ids);
+pub(crate) fn strayed(manager: &dyn GuestManager, point: &Point, ids: &[GuestId]) -> Vec<Incident> {
+    let processes = manager.all_processes(ids);
     let twins = point.guests.iter().zip(processes);
     twins.filter_map(|(plan, pids)| strayed_twin(plan, &pids)).collect()
 }

@@ -1,4 +1,4 @@
-//! The real world of a pipeline: backends, load processes and the host, inside a run's namespaces.
+//! The real world of a pipeline: managers of guests, load processes and the host, inside a run's namespaces.
 
 use crate::{
     clients::reach::Clients,
@@ -25,8 +25,8 @@ use std::{
     time::Duration,
 };
 use tilemark_guests::{
-    Accelerator, Backend, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
-    RunNetwork, USUAL_MACHINE, Uplink, find_firmware, find_qemu,
+    Accelerator, BootFiles, DiskFolders, GuestManager, NativeManager, NativeSettings, QemuManager,
+    QemuSettings, RunNetwork, USUAL_MACHINE, Uplink, find_firmware, find_qemu,
 };
 use tilemark_host::{
     KernelLog,
@@ -63,9 +63,9 @@ pub(crate) struct RealWorld<'a> {
     folders: Folders,
     network: Arc<RunNetwork>,
     cgroup: Option<PathBuf>,
-    native: OnceCell<NativeBackend>,
-    qemus: QemuBackends,
-    // After the backends: their disks lie in it.
+    native: OnceCell<NativeManager>,
+    qemus: QemuManagers,
+    // After the managers: their disks lie in it.
     databases: OnceCell<DatabaseDisks>,
     hands: HostHands,
     hooks: Option<HookRunner>,
@@ -74,16 +74,16 @@ pub(crate) struct RealWorld<'a> {
     kernel_log: Option<RefCell<KernelLog>>,
 }
 
-/// QEMU backends, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
+/// Managers of QEMU, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
 /// A list that only grows, so that each stays where it is.
 #[derive(Default)]
-struct QemuBackends(OnceCell<Box<QemuOfSettings>>);
+struct QemuManagers(OnceCell<Box<QemuOfSettings>>);
 
 struct QemuOfSettings {
     kind: plan::Backend,
     table: QemuTable,
-    backend: QemuBackend,
-    next: QemuBackends,
+    manager: QemuManager,
+    next: QemuManagers,
 }
 
 /// The cable from this job's network to the user's own bridge: its keeper is in the host's network.
@@ -123,7 +123,7 @@ impl<'a> RealWorld<'a> {
             network,
             cgroup,
             native: OnceCell::new(),
-            qemus: QemuBackends::default(),
+            qemus: QemuManagers::default(),
             databases: OnceCell::new(),
             hooks: None,
             clients: None,
@@ -162,7 +162,7 @@ impl<'a> RealWorld<'a> {
         Ok(folders)
     }
 
-    fn native(&self) -> Result<&NativeBackend, Failure> {
+    fn native(&self) -> Result<&NativeManager, Failure> {
         if let Some(native) = self.native.get() {
             return Ok(native);
         }
@@ -177,15 +177,15 @@ impl<'a> RealWorld<'a> {
             disks: self.disks()?,
             cgroup: self.cgroup.clone(),
         };
-        let native = NativeBackend::new(settings, Arc::clone(&self.network))?;
+        let native = NativeManager::new(settings, Arc::clone(&self.network))?;
         Ok(self.native.get_or_init(|| native))
     }
 
-    fn qemu(&self, kind: plan::Backend, table: &QemuTable) -> Result<&QemuBackend, Failure> {
+    fn qemu(&self, kind: plan::Backend, table: &QemuTable) -> Result<&QemuManager, Failure> {
         let (mut list, mut number) = (&self.qemus, 0);
         while let Some(entry) = list.0.get() {
             if entry.kind == kind && entry.table == *table {
-                return Ok(&entry.backend);
+                return Ok(&entry.manager);
             }
             (list, number) = (&entry.next, number + 1);
         }
@@ -208,9 +208,9 @@ impl<'a> RealWorld<'a> {
             walls: table.walls,
             cgroup: self.cgroup.clone(),
         };
-        let backend = QemuBackend::new(settings, Arc::clone(&self.network))?;
-        let entry = QemuOfSettings { kind, table: table.clone(), backend, next: QemuBackends::default() };
-        Ok(&list.0.get_or_init(|| Box::new(entry)).backend)
+        let manager = QemuManager::new(settings, Arc::clone(&self.network))?;
+        let entry = QemuOfSettings { kind, table: table.clone(), manager, next: QemuManagers::default() };
+        Ok(&list.0.get_or_init(|| Box::new(entry)).manager)
     }
 
     /// All that decides what a database's template holds beside its parameters.
@@ -228,21 +228,21 @@ impl<'a> RealWorld<'a> {
 
     /// SHA-256 of each QEMU that was used, by its name in the provenance.
     pub(crate) fn qemu_hashes(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let hash = |qemu: &QemuBackend| {
+        let hash = |qemu: &QemuManager| {
             let hash = sha256_of(qemu.binary())?;
             Ok((format!("{QEMU_HASH}{}", qemu.binary().display()), hash))
         };
         self.used_qemus().map(hash).collect()
     }
 
-    fn used_qemus(&self) -> impl Iterator<Item = &QemuBackend> {
+    fn used_qemus(&self) -> impl Iterator<Item = &QemuManager> {
         let entry = std::iter::successors(self.qemus.0.get(), |entry| entry.next.0.get());
-        entry.map(|entry| &entry.backend)
+        entry.map(|entry| &entry.manager)
     }
 
     /// What could not be made equal between the backends that were used.
     pub(crate) fn unequal(&self) -> Vec<String> {
-        self.native.get().map(Backend::inequalities).unwrap_or_default()
+        self.native.get().map(GuestManager::inequalities).unwrap_or_default()
     }
 }
 
@@ -263,7 +263,7 @@ fn mount_memory(path: &Path) -> io::Result<()> {
 }
 
 impl World for RealWorld<'_> {
-    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
+    fn manager(&self, point: &Point) -> Result<&dyn GuestManager, Failure> {
         match point.backend {
             plan::Backend::Native => Ok(self.native()?),
             kind => Ok(self.qemu(kind, &point.qemu)?),

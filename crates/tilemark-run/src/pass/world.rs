@@ -10,7 +10,7 @@ use crate::{
     pass::load_process::LoadProcess,
 };
 use std::time::Duration;
-use tilemark_guests::Backend;
+use tilemark_guests::GuestManager;
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::plan::Point;
 use tilemark_units::Bytes;
@@ -18,7 +18,7 @@ use tilemark_units::Bytes;
 /// All that a run needs of the world.
 pub(crate) trait World {
     /// The way for the guests of a point to exist.
-    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure>;
+    fn manager(&self, point: &Point) -> Result<&dyn GuestManager, Failure>;
     /// A fresh load process.
     fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure>;
     /// Memory that could be had now.

@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, Request as AgentRequest, StreamSecond};
-use tilemark_guests::fake::{Asked, FakeBackend, Fault};
+use tilemark_guests::fake::{Asked, FakeManager, Fault};
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
@@ -47,7 +47,7 @@ fn quick() -> FakeWorld {
     FakeWorld::new(|job, _| answered(job, 5))
 }
 
-fn native(fake: FakeBackend) -> FakeWorld {
+fn native(fake: FakeManager) -> FakeWorld {
     quick().with(Guests::of(fake))
 }
 
@@ -85,7 +85,7 @@ fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
         hears.lock().unwrap().push(job.streams.iter().map(|stream| stream.seed).collect());
         answered(job, 5)
     });
-    let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = world.with(Guests::of(FakeManager::new(Backend::Kvm)));
     let sides = Sides { a: BTreeMap::new(), b: [("qemu.machine".to_owned(), "q35".to_owned())].into() };
     let backends = vec![Backend::Kvm, Backend::Native];
     let plan = plan_of(TILE, &Request { sides: Some(sides), backends, tiles: Some(vec![2]), ..ladder() });
@@ -103,7 +103,7 @@ fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
 
 #[test]
 fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
-    let of_guests = |spoofed| Guests { spoofed, ..Guests::of(FakeBackend::new(Backend::Native)) };
+    let of_guests = |spoofed| Guests { spoofed, ..Guests::of(FakeManager::new(Backend::Native)) };
     // Two guests are read in turn, so each rises by twice as many.
     for (spoofed, expected) in [(0, None), (7, Some("it sent 14 frames under addresses"))] {
         let world = FakeWorld::new(|job, _| answered(job, 5)).with(of_guests(spoofed));
@@ -182,7 +182,7 @@ fn a_ladder_is_climbed_in_the_plans_order_and_every_repeat_is_whole() {
 #[test]
 fn during_a_pass_exactly_its_own_guests_run() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let guests = Guests::of(FakeManager::new(Backend::Native));
     let world = FakeWorld::new({
         let (seen, guests) = (Arc::clone(&seen), guests.clone());
         move |job, _| {
@@ -215,7 +215,7 @@ fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
         (Fault::ServiceFails, "nginx ended with code 1"),
     ];
     for (fault, wanted) in cases {
-        let world = native(FakeBackend::new(Backend::Native).where_guest("tile-002-web", fault.clone()));
+        let world = native(FakeManager::new(Backend::Native).where_guest("tile-002-web", fault.clone()));
         let ran = run(&plan(), &world, &no_stop());
         let failure = ran.failure();
         assert_eq!(failure.code, FailureCode::GuestFailed, "{fault:?}");
@@ -230,7 +230,7 @@ fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
 
 #[test]
 fn a_guest_that_does_not_end_is_named_and_the_others_end() {
-    let stays = FakeBackend::new(Backend::Native).where_guest("tile-001-web", Fault::Stays);
+    let stays = FakeManager::new(Backend::Native).where_guest("tile-001-web", Fault::Stays);
     let world = native(stays);
     let ran = run(&plan(), &world, &no_stop());
     assert_eq!(ran.failure().message, "cannot end the guest in tile-001-web");
@@ -240,7 +240,7 @@ fn a_guest_that_does_not_end_is_named_and_the_others_end() {
 
 #[test]
 fn a_template_that_fails_ends_the_run() {
-    let mut guests = Guests::of(FakeBackend::new(Backend::Emulated));
+    let mut guests = Guests::of(FakeManager::new(Backend::Emulated));
     guests.template_fails = Some("no memory");
     let world = quick().with(guests);
     let request = Request { backends: vec![Backend::Emulated], ..ladder() };
@@ -335,7 +335,7 @@ fn plan_with_disk_on(backend: Backend) -> Plan {
 
 #[test]
 fn a_load_inside_that_fails_ends_the_load_outside_too() {
-    let fails = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::LoadFails);
+    let fails = FakeManager::new(Backend::Native).where_guest("tile-001-disk", Fault::LoadFails);
     let mut world = FakeWorld::new(|_, _| vec![started(), Act::Hang]).with(Guests::of(fails));
     world.watch.watching = Watching::UntilOver;
     let ran = run(&plan_with_disk(), &world, &no_stop());
@@ -348,7 +348,7 @@ fn a_load_inside_that_fails_ends_the_load_outside_too() {
 #[test]
 fn clones_write_their_working_sets_before_any_load_and_twins_write_nothing() {
     for backend in [Backend::Emulated, Backend::Native] {
-        let guests = Guests::of(FakeBackend::new(backend));
+        let guests = Guests::of(FakeManager::new(backend));
         let fake = Arc::clone(&guests.fake);
         let ran = run(&plan_with_disk_on(backend), &quick().with(guests), &no_stop());
         ran.outcome.as_ref().unwrap();
@@ -376,7 +376,7 @@ fn clones_write_their_working_sets_before_any_load_and_twins_write_nothing() {
 
 #[test]
 fn a_guest_without_memory_for_its_working_set_ends_the_run_and_is_named() {
-    let lacks = FakeBackend::new(Backend::Emulated).where_guest("tile-001-idle", Fault::NoMemory);
+    let lacks = FakeManager::new(Backend::Emulated).where_guest("tile-001-idle", Fault::NoMemory);
     let world = native(lacks);
     let ran = run(&plan_with_disk_on(Backend::Emulated), &world, &no_stop());
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
@@ -392,7 +392,7 @@ fn a_guest_without_memory_for_its_working_set_ends_the_run_and_is_named() {
 #[test]
 fn a_guest_that_dies_when_its_load_begins_breaks_its_point_and_not_the_run() {
     // It says who it is, starts its service, and dies when the load is to begin.
-    let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
+    let dies = FakeManager::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
     let ran = run(&plan_with_disk(), &quick().with(Guests::of(dies)), &no_stop());
     ran.outcome.as_ref().unwrap();
     let plan = ran.plan();
@@ -406,7 +406,7 @@ fn a_guest_that_dies_when_its_load_begins_breaks_its_point_and_not_the_run() {
 
 #[test]
 fn no_load_begins_before_all_are_ready() {
-    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let guests = Guests::of(FakeManager::new(Backend::Native));
     // Reported afterwards: who waits for a load whose thread has panicked waits for ever.
     let (prepared, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let world = FakeWorld::new({
@@ -454,7 +454,7 @@ fn a_load_inside_that_reported_nothing_has_no_figures_and_is_discarded() {
 
 #[test]
 fn a_guest_that_ends_under_load_breaks_its_point() {
-    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let guests = Guests::of(FakeManager::new(Backend::Native));
     let world = FakeWorld::new({
         let guests = guests.clone();
         move |job, _| {
@@ -480,7 +480,7 @@ fn a_guest_that_ends_under_load_breaks_its_point() {
 #[test]
 fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
     for boots_all in [false, true] {
-        let mut guests = Guests::of(FakeBackend::new(Backend::Emulated));
+        let mut guests = Guests::of(FakeManager::new(Backend::Emulated));
         guests.boots_all = boots_all;
         let request = Request { backends: vec![Backend::Emulated], ..ladder() };
         let ran = run(&plan_of(TILE, &request), &quick().with(guests), &no_stop());
@@ -498,7 +498,7 @@ fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
 #[test]
 fn a_twin_that_may_leave_its_processors_is_named_and_its_repeat_is_discarded() {
     for processors in [vec![4000], Vec::new()] {
-        let mut guests = Guests::of(FakeBackend::new(Backend::Native));
+        let mut guests = Guests::of(FakeManager::new(Backend::Native));
         guests.has_processes = true;
         let mut plan = plan();
         plan.points.iter_mut().flat_map(|point| &mut point.guests).for_each(|guest| {
@@ -520,7 +520,7 @@ fn a_twin_that_may_leave_its_processors_is_named_and_its_repeat_is_discarded() {
 
 /// Guests of 100 MiB each on a host that has so much less after each pass.
 fn with_memory(backend: Backend, fell: Bytes) -> Ran {
-    let mut guests = Guests::of(FakeBackend::new(backend));
+    let mut guests = Guests::of(FakeManager::new(backend));
     guests.has_processes = true;
     let mut world = quick().with(guests);
     world.pss = Some(Pss { bytes: 100 << 20, shared_memory_bytes: Some(0) });
@@ -724,7 +724,7 @@ fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_i
 fn guests_and_their_twin_are_retried_together() {
     let request = Request { backends: vec![Backend::Kvm, Backend::Native], tiles: Some(vec![1]), ..ladder() };
     let plan = plan_of(TILE, &request);
-    let mut world = quick().with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let mut world = quick().with(Guests::of(FakeManager::new(Backend::Kvm)));
     world.watch.watching = Watching::AbsentAtFirst(1);
     let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
@@ -862,13 +862,13 @@ fn nothing_is_retried_after_an_interrupt_on_emulated_guests_or_where_a_guest_fai
     interrupted.watch.watching = Watching::AbsentAtFirst(1);
     assert_eq!(run(&plan(), &interrupted, &stop).began(), plan().passes);
 
-    let mut emulated = quick().with(Guests::of(FakeBackend::new(Backend::Emulated)));
+    let mut emulated = quick().with(Guests::of(FakeManager::new(Backend::Emulated)));
     emulated.watch.watching = Watching::AbsentAtFirst(u32::MAX);
     let request = Request { backends: vec![Backend::Emulated], ..ladder() };
     let of_emulated = plan_of(TILE, &request);
     assert_eq!(run(&of_emulated, &emulated, &no_stop()).began(), of_emulated.passes);
 
-    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let guests = Guests::of(FakeManager::new(Backend::Native));
     let fake = Arc::clone(&guests.fake);
     let failed = FakeWorld::new(move |job, _| {
         let fake = Arc::clone(&fake);

@@ -105,7 +105,7 @@ mod tests {
         stop::StopSignal,
     };
     use std::{fs, os::unix::fs::symlink};
-    use tilemark_guests::fake::{FakeBackend, Fault};
+    use tilemark_guests::fake::{FakeManager, Fault};
     use tilemark_plan::{plan::Backend, resolve::Request};
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let disk = "[[guest]]\nname = \"disk\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"64MiB\"\n[[load]]\nname = \"disk\"\n\
                     guest = \"disk\"\nrate = \"50/s\"\n[load.disk]\n[ladder]";
         let plan = plan_of(&TILE.replace("[ladder]", disk), &Request { tiles: Some(vec![1]), ..ladder() });
-        let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
+        let dies = FakeManager::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
         let world = FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(dies));
         let ran = run(&plan, &world, &StopSignal::default());
         let outside = tempfile::tempdir().unwrap();

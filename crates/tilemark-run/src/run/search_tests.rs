@@ -6,7 +6,7 @@ use crate::{
     stop::StopSignal,
 };
 use std::sync::Arc;
-use tilemark_guests::fake::FakeBackend;
+use tilemark_guests::fake::FakeManager;
 use tilemark_plan::search::width_allowed;
 use tilemark_plan::{
     expect,
@@ -67,7 +67,7 @@ fn the_planted_boundary_lies_in_the_range_and_both_its_ends_have_three_repeats()
 
 #[test]
 fn a_guest_that_dies_in_every_second_pass_breaks_and_is_not_measured_until_it_lives() {
-    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let guests = Guests::of(FakeManager::new(Backend::Native));
     let world = FakeWorld::new({
         let guests = guests.clone();
         move |job, pass| {
@@ -151,7 +151,7 @@ fn a_search_keeps_its_time_by_what_a_step_will_take() {
     // tried and 16 not.
     let needed = |tiles| (3 * at(tiles) + 2 * at(tiles / 2)).mul_f64(0.3);
     let within = Span::new((needed(8) + needed(16)) / 2);
-    let world = host_that_holds(1000).with(Guests::of(FakeBackend::new(Backend::Emulated)));
+    let world = host_that_holds(1000).with(Guests::of(FakeManager::new(Backend::Emulated)));
     let ran = run(&plan_within(Some(within)), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(counts_tried(&ran), [1, 2, 4, 8]);
@@ -252,7 +252,7 @@ fn blocks_at(ran: &Ran, backend: Backend, tiles: u32) -> Vec<u32> {
 
 #[test]
 fn what_holds_is_measured_again_beside_its_twin() {
-    let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = host_that_holds(5).with(Guests::of(FakeManager::new(Backend::Kvm)));
     let ran = run(&with_twin(None), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(blocks_at(&ran, Backend::Kvm, 5), [1, 2, 3, 4, 5, 6]);
@@ -272,7 +272,7 @@ fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
         let capacity = if pass < 10 { 5 } else { 4 };
         answered(job, if job.streams.len() <= capacity { 5 } else { 2_000 })
     });
-    let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = world.with(Guests::of(FakeManager::new(Backend::Kvm)));
     let ran = run(&with_twin(None), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     let answer = answer(&ran);
@@ -285,7 +285,7 @@ fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
 
 #[test]
 fn a_pair_that_was_discarded_is_measured_again_but_not_for_ever() {
-    let world = || host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = || host_that_holds(5).with(Guests::of(FakeManager::new(Backend::Kvm)));
     let undisturbed = run(&with_twin(None), &world(), &StopSignal::default());
     let plan = undisturbed.plan();
     let is_native = |pass: &Pass| plan.points[pass.point].backend == Backend::Native;
@@ -311,7 +311,7 @@ fn a_twin_that_does_not_fit_costs_no_answer() {
     let world = FakeWorld {
         // When the search is over there is not even room for what was measured.
         memory: Box::new(move |passes| if passes < 10 { Bytes::from_gib(64) } else { reserve }),
-        ..host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)))
+        ..host_that_holds(5).with(Guests::of(FakeManager::new(Backend::Kvm)))
     };
     let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
@@ -342,7 +342,7 @@ fn a_search_keeps_time_for_the_twin() {
 fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
     let mut plan = with_twin(None);
     plan.within = Some(Span::from_seconds(1));
-    let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = host_that_holds(5).with(Guests::of(FakeManager::new(Backend::Kvm)));
     let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert!(ran.plan().points.iter().all(|point| point.backend == Backend::Kvm));
@@ -355,7 +355,7 @@ fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
 
 #[test]
 fn what_is_only_shown_comes_once_after_the_search() {
-    let world = host_that_holds(3).with(Guests::of(FakeBackend::new(Backend::Emulated)));
+    let world = host_that_holds(3).with(Guests::of(FakeManager::new(Backend::Emulated)));
     let request = Request { demonstrate: Some(Backend::Emulated), ..search(None) };
     let ran = run(&plan_of(TILE, &request), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
@@ -427,7 +427,7 @@ fn a_search_that_took_all_its_repeats_takes_as_many_again() {
 
 #[test]
 fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
-    let world = || host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let world = || host_that_holds(5).with(Guests::of(FakeManager::new(Backend::Kvm)));
     let mut plan = with_twin(None);
     plan.within = Some(Span::from_seconds(1));
     let ran = run(&plan, &world(), &StopSignal::default());

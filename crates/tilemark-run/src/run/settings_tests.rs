@@ -9,7 +9,7 @@ use crate::{
     stop::StopSignal,
 };
 use std::collections::BTreeMap;
-use tilemark_guests::fake::{FakeBackend, Fault};
+use tilemark_guests::fake::{FakeManager, Fault};
 use tilemark_plan::{
     plan::{Backend, Plan, SideName},
     resolve::{Request, Sides},
@@ -178,7 +178,7 @@ fn whatever_fails_in_a_repeat_its_settings_are_restored() {
         FakeWorld::new(|_, _| vec![Act::Die]),
         FakeWorld { no_load_process: Some(0), ..FakeWorld::new(|job, _| answered(job, 5)) },
         FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(
-            FakeBackend::new(Backend::Native).where_guest("tile-001-idle", Fault::NeverStarts),
+            FakeManager::new(Backend::Native).where_guest("tile-001-idle", Fault::NeverStarts),
         )),
     ];
     for world in fails {
