@@ -556,21 +556,30 @@ fn kvm_guests_are_booted_and_cloned_answer_and_go() {
     }
 }
 
+/// What a run of four guests on KVM reports, and what its record has of it: one run for two tests.
+fn ran_on_kvm(lab: &Lab) -> &'static str {
+    static RAN: OnceLock<String> = OnceLock::new();
+    RAN.get_or_init(|| {
+        lab.script(
+            "tilemark run web --on kvm --tiles 4 --set place.guests=per-node --set guest.web.net.vhost=true --set measure.repeats=1 \
+                --set measure.length=4s --set measure.warmup=1s --set load.web.rate=2/s --set host.setting.limit.nofile=12345 \
+                --set host.setting.limit.nproc=23456 --set host.setting.limit.memlock=4194304 \
+                --hook-before 'cat /proc/${TILEMARK_PIDS%%,*}/limits' --not-alone --json || [ $? = 5 ]
+             if pgrep qemu >&2; then exit 1; fi
+             tilemark report last >/var/lib/tilemark/text; grep -q EMULATED /var/lib/tilemark/text
+             echo '== limits'; cat /var/lib/tilemark/runs/*/points/00/repeat-1/hook-before.txt
+             echo '== summary'; cat /var/lib/tilemark/runs/*/points/00/repeat-1/summary.json",
+        )
+    })
+}
+
 #[test]
 fn a_run_on_kvm_loads_its_guests_and_is_no_measurement() {
     let Some(lab) = lab("a_run_on_kvm_loads_its_guests_and_is_no_measurement") else { return };
-    let said = lab.script(
-        "tilemark run web --on kvm --tiles 1 --set measure.repeats=1 --set measure.length=4s \\
-            --set measure.warmup=1s --set load.web.rate=20/s --set host.setting.limit.nofile=12345 \\
-            --set host.setting.limit.nproc=23456 --set host.setting.limit.memlock=4194304 \\
-            --hook-before 'cat /proc/$TILEMARK_PIDS/limits' --json || [ $? = 5 ]
-         if pgrep qemu >&2; then exit 1; fi
-         tilemark report last >/var/lib/tilemark/text; grep -q EMULATED /var/lib/tilemark/text
-         echo '== limits'; cat /var/lib/tilemark/runs/*/points/00/repeat-1/hook-before.txt",
-    );
-    // Those of the guest's QEMU (proc_pid_limits(5)): soft and hard.
+    let said = ran_on_kvm(&lab);
+    // Those of the QEMU of a guest (proc_pid_limits(5)): soft and hard.
     let limit = |name: &str| {
-        let line = part(&said, "limits").lines().find_map(|line| line.strip_prefix(name));
+        let line = part(said, "limits").lines().find_map(|line| line.strip_prefix(name));
         line.unwrap().split_whitespace().take(2).collect::<Vec<_>>()
     };
     assert_eq!(limit("Max open files"), ["12345"; 2]);
@@ -620,13 +629,7 @@ fn one_tile_of_consolidation_runs_on_kvm() {
 fn four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_them() {
     let name = "four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_them";
     let Some(lab) = lab(name) else { return };
-    let said = lab.script(
-        "tilemark run web --on kvm --tiles 4 --set place.guests=per-node --set guest.web.net.vhost=true --set measure.repeats=1 \
-            --set measure.length=4s --set measure.warmup=1s --set load.web.rate=5/s --not-alone --json >/var/lib/tilemark/result || [ $? = 5 ]
-         if pgrep qemu >&2; then exit 1; fi
-         cat /var/lib/tilemark/runs/*/points/00/repeat-1/summary.json",
-    );
-    let summary = json(&said);
+    let summary = json(part(ran_on_kvm(&lab), "summary"));
     let guests = summary["place"]["guests"].as_array().unwrap();
     assert_eq!(guests.len(), 4, "{summary:#}");
     assert_eq!(summary["place"]["load"]["threads_elsewhere"], 0, "{:#}", summary["place"]["load"]);
