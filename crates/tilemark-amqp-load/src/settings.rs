@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tilemark_plan::workload::{MessagingMode as Mode, MessagingParameters};
+use tilemark_plan::workload::MessagingParameters;
 
 use crate::{BrokerAddress, LoadError, STAMP_BYTES};
 
@@ -33,10 +33,7 @@ impl ThroughputLoad {
 
     /// Queues or topics as they are used: fan-out has one.
     pub(crate) fn groups(&self) -> u16 {
-        match self.messages.mode {
-            Mode::Fanout => 1,
-            Mode::Shared | Mode::Topic => narrowed(self.messages.queues),
-        }
+        narrowed(self.messages.groups())
     }
 
     /// Publishers of each of them.
@@ -50,13 +47,13 @@ impl ThroughputLoad {
     }
 
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        let MessagingParameters { mode, queues, publishers, subscribers, confirms, transactions, .. } =
+        let MessagingParameters { queues, publishers, subscribers, confirms, transactions, .. } =
             self.messages;
         for (setting, value) in [("queues", queues), ("publishers", publishers), ("subscribers", subscribers)]
         {
             at_least_one(setting, u64::from(value))?;
         }
-        let groups = if mode == Mode::Fanout { 1 } else { u64::from(queues) };
+        let groups = u64::from(self.messages.groups());
         let threads = "it must be at most 4096: each is a thread with a connection";
         at_most("publishers x queues", groups * u64::from(publishers), MAX_THREADS, threads)?;
         at_most("subscribers x queues", groups * u64::from(subscribers), MAX_THREADS, threads)?;
@@ -137,10 +134,7 @@ fn narrowed(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// Each is a thread with a connection.
-const MAX_THREADS: u64 = 4096;
-/// A body of this size still fits the limits of common brokers (16 MiB in RabbitMQ 4).
-const MAX_SIZE_BYTES: u64 = 16 << 20;
+const MAX_THREADS: u64 = MessagingParameters::THREADS_MAX as u64;
 const MAX_RATE: u64 = 10_000_000;
 /// A histogram is kept for each second of a schedule.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -156,7 +150,7 @@ fn check_messages(messages: &MessagingParameters) -> Result<(), LoadError> {
             "it must be at least 16: a message carries run, publisher, sequence number and check in 16 bytes";
         return Err(LoadError::Setting { setting: "size", value: size, rule });
     }
-    at_most("size", size, MAX_SIZE_BYTES, "it must be at most 16777216: 16 MiB")?;
+    at_most("size", size, MessagingParameters::SIZE_MAX.get(), "it must be at most 16777216: 16 MiB")?;
     at_most("prefetch", prefetch.into(), u16::MAX.into(), "it must be at most 65535")?;
     if prefetch > 0 && ack > prefetch {
         let rule =

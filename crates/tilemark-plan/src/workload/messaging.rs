@@ -15,10 +15,6 @@ use tilemark_units::Bytes;
 
 /// A message carries run, publisher, sequence number and check in so many bytes.
 const STAMP: Bytes = Bytes::new(16);
-/// The largest message that common brokers take.
-const SIZE_MAX: Bytes = Bytes::from_mib(16);
-/// Each publisher and subscriber is a thread with a connection.
-const THREADS_MAX: u32 = 4096;
 
 /// Frames for a message, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
@@ -32,7 +28,7 @@ pub struct MessagingParameters {
     pub measure: MessagingMeasure,
     /// Size of a message: at least `16B`, for the stamp.
     pub size: Bytes,
-    /// Queues.
+    /// Queues. In mode `fanout` all messages go through one exchange, whatever this says.
     pub queues: u32,
     /// Publishers of each queue. Each is a thread with a connection.
     pub publishers: u32,
@@ -106,6 +102,19 @@ impl Default for MessagingParameters {
 }
 
 impl MessagingParameters {
+    /// Most publishers, and most subscribers: each is a thread with a connection.
+    pub const THREADS_MAX: u32 = 4096;
+    /// The largest message that common brokers take: a body of this size still fits the limits of RabbitMQ 4.
+    pub const SIZE_MAX: Bytes = Bytes::from_mib(16);
+
+    /// Queues or topics that are used: fan-out has one exchange.
+    pub fn groups(&self) -> u32 {
+        match self.mode {
+            MessagingMode::Fanout => 1,
+            MessagingMode::Shared | MessagingMode::Topic => self.queues,
+        }
+    }
+
     fn is_throughput(&self) -> bool {
         self.measure == MessagingMeasure::Throughput
     }
@@ -126,13 +135,13 @@ impl Facts for MessagingParameters {
 
     /// What waits in the broker is its own: publishers do not wait for subscribers.
     fn in_flight(&self, _at: At) -> InFlight {
-        let publishers = if self.is_throughput() { self.queues.saturating_mul(self.publishers) } else { 1 };
+        let publishers = if self.is_throughput() { self.groups().saturating_mul(self.publishers) } else { 1 };
         InFlight { count: publishers.into(), noun: "publisher", state: "sending", is_steady: true }
     }
 
     fn connections(&self, _at: At) -> u32 {
         if self.is_throughput() {
-            self.queues.saturating_mul(self.publishers.saturating_add(self.subscribers))
+            self.groups().saturating_mul(self.publishers.saturating_add(self.subscribers))
         } else {
             2
         }
@@ -181,7 +190,7 @@ fn check(
     say: &mut Say<'_>,
 ) {
     let name = load.name;
-    if messaging.size < STAMP || messaging.size > SIZE_MAX {
+    if messaging.size < STAMP || messaging.size > MessagingParameters::SIZE_MAX {
         let remedy =
             "write 16B to 16MiB: a message carries run, publisher, sequence number and check in 16 bytes";
         say(format!("load `{name}`: messages of {} are not possible", messaging.size), remedy);
@@ -192,8 +201,8 @@ fn check(
             say(format!("load `{name}` has no {what}"), &format!("write `{what} = 1` or more"));
         }
     }
-    let threads = queues.saturating_mul((*publishers).max(*subscribers));
-    if threads > THREADS_MAX {
+    let threads = messaging.groups().saturating_mul((*publishers).max(*subscribers));
+    if threads > MessagingParameters::THREADS_MAX {
         let remedy = "each is a thread: lower `queues`, `publishers` or `subscribers`";
         say(format!("load `{name}` has {threads} publishers or subscribers"), remedy);
     }
@@ -285,6 +294,7 @@ fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut Say<'_
 
 #[cfg(test)]
 mod tests {
+    use super::{At, Facts, MessagingMode, MessagingParameters};
     use crate::parse::Draft;
 
     /// What is said about a scenario with these lines in its load, guest and measurement.
@@ -297,6 +307,19 @@ mod tests {
             Ok(_) => String::new(),
             Err(problems) => problems.to_string(),
         }
+    }
+
+    #[test]
+    fn fan_out_has_one_exchange_whatever_queues_says() {
+        let of = |mode| {
+            let many =
+                MessagingParameters { mode, queues: 4, subscribers: 3, ..MessagingParameters::default() };
+            let at = At { connections: 1, disks: 0 };
+            (many.in_flight(at).count, many.connections(at))
+        };
+        assert_eq!(of(MessagingMode::Fanout), (1, 4));
+        assert_eq!(of(MessagingMode::Topic), (4, 16));
+        assert_eq!(said("", "mode = \"fanout\"\nqueues = 100\nsubscribers = 100", ""), "");
     }
 
     #[test]
