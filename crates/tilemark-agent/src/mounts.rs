@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_written_in_any_memory_folder_of_a_shell_counts_as_one() {
         if !rustix::process::geteuid().is_root() {
-            return println!("skipped: mounting needs root");
+            return tilemark_fixtures::skipped("mounting needs root");
         }
         let folder = tempfile::tempdir().unwrap();
         let (scratch, root) = (folder.path().join("scratch"), folder.path().join("root"));

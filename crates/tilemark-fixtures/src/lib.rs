@@ -1,7 +1,8 @@
-//! The tile, the host and the request that tests of many crates plan with, and figures of repeats. No program that ships knows this
+//! The tile, the host and the request that tests of many crates plan with, figures of repeats, and what becomes of a test that lacks what it needs. No program that ships knows this
 //! crate.
 
 pub mod figures;
+mod needs;
 
 use std::collections::BTreeMap;
 use tilemark_plan::{
@@ -11,6 +12,8 @@ use tilemark_plan::{
     scenario::Role,
 };
 use tilemark_units::Bytes;
+
+pub use needs::skipped;
 
 /// One web guest, asked for ten files a second, in a ladder of one and two tiles. A test may append `[measure]` and what varies.
 pub const TILE: &str = r#"

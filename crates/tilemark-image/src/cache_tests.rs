@@ -184,7 +184,7 @@ impl Progress for LookAtCopy<'_> {
 #[test]
 fn nobody_else_reaches_a_program_of_an_image_while_files_are_added_to_it() {
     if !rustix::process::geteuid().is_root() {
-        return crate::skipped("adding files to an image needs root");
+        return tilemark_fixtures::skipped("adding files to an image needs root");
     }
     let fixture = fixture();
     let tree = fixture._folder.path().join("base");

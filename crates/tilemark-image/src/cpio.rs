@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_cpio_program_reads_back_names_kinds_sizes_and_device_numbers() {
         let Some(listing) = cpio(&["-tv", "--quiet"], &sample()) else {
-            return crate::skipped("the program cpio is not installed");
+            return tilemark_fixtures::skipped("the program cpio is not installed");
         };
         let lines: Vec<Vec<&str>> = listing.lines().map(|line| line.split_whitespace().collect()).collect();
         let kinds: Vec<&str> = lines.iter().map(|words| words[0]).collect();

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_file_with_the_stated_hash_comes_into_the_tree_and_another_does_not() {
         if !Path::new(HELPER).exists() {
-            return crate::skipped(&format!("{HELPER} is not installed"));
+            return tilemark_fixtures::skipped(&format!("{HELPER} is not installed"));
         }
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("tree");

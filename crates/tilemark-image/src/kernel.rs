@@ -205,7 +205,7 @@ mod tests {
             plain.write_all(&kernel()).unwrap();
             let packed = Tool::new(tool, tool).args(["-1", "-c", "-q"]).arg(plain.path()).output();
             let Ok(mut packed) = packed else {
-                crate::skipped(&format!("{tool} is not installed"));
+                tilemark_fixtures::skipped(&format!("{tool} is not installed"));
                 continue;
             };
             if size_appended {

@@ -52,11 +52,3 @@ pub use tilemark_units::Sha256Hash;
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, ImageError>;
-
-/// Says why a test cannot be; in CI that is a failure.
-#[cfg(test)]
-#[track_caller]
-fn skipped(why: &str) {
-    println!("skipped: {why}");
-    assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
-}

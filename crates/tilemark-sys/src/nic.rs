@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_kinds_of_segmentation_that_were_asked_for_are_restored_and_no_other_one() {
         if !rustix::process::geteuid().is_root() {
-            return println!("skipped: a network namespace needs root");
+            return tilemark_fixtures::skipped("a network namespace needs root");
         }
         let in_its_own = || {
             crate::namespace::own_network().unwrap();

@@ -1188,7 +1188,7 @@ mod tests {
     #[test]
     fn a_value_of_another_network_namespace_is_left_alone_and_gone_with_it() {
         if !rustix::process::geteuid().is_root() {
-            return println!("skipped: a network namespace needs root");
+            return tilemark_fixtures::skipped("a network namespace needs root");
         }
         let host = Host::with(&[]);
         let setting = Setting::file("TTL", "/proc/sys/net/ipv4/ip_default_ttl", Form::Words, "63");

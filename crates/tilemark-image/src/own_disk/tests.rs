@@ -161,7 +161,7 @@ fn a_disk_that_others_could_exchange_before_qemu_opens_it_is_refused() {
     set("", 0o1777);
     refuse_writable(&disk, &own).unwrap();
     if !rustix::process::geteuid().is_root() {
-        return crate::skipped("giving a disk away needs root");
+        return tilemark_fixtures::skipped("giving a disk away needs root");
     }
     const OTHER: u32 = 65534;
     for name in ["base.raw", ""] {

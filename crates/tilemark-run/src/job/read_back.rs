@@ -347,7 +347,7 @@ mod tests {
     impl Run {
         fn new() -> Option<Self> {
             if !rustix::process::geteuid().is_root() {
-                crate::test_needs::skipped("mounts and devices need root");
+                tilemark_fixtures::skipped("mounts and devices need root");
                 return None;
             }
             let home = tempfile::tempdir().unwrap();
@@ -519,7 +519,7 @@ mod tests {
     fn a_group_is_found_with_its_processes() {
         let Some(of) = Run::new() else { return };
         let Ok(tree) = mount_point() else {
-            return crate::test_needs::skipped("no cgroup version 2 tree is mounted");
+            return tilemark_fixtures::skipped("no cgroup version 2 tree is mounted");
         };
         let group = Group::at(tree.join(format!("tilemark-test-{}-read-back", std::process::id())));
         fs::create_dir(group.path()).unwrap();

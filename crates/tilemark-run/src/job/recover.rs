@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_folder_whose_keeper_is_dead_is_removed_and_one_whose_keeper_lives_stays() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("recover needs root");
+            return tilemark_fixtures::skipped("recover needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let places = places_in(home.path());
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_profile_applied_in_part_that_another_command_keeps_from_recover_is_named() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("recover needs root");
+            return tilemark_fixtures::skipped("recover needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let places = places_in(home.path());
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_journal_that_another_user_wrote_or_could_write_is_refused_by_name_and_nothing_is_done() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("recover needs root");
+            return tilemark_fixtures::skipped("recover needs root");
         }
         let forge = |spoil: &dyn Fn(&Path)| {
             let home = tempfile::tempdir().unwrap();

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_a_killed_run_and_a_killed_profile_had_set_is_restored_and_named_before_the_next_job() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("recover needs root");
+            return tilemark_fixtures::skipped("recover needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let places = places_in(home.path());
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn what_cannot_be_restored_keeps_the_next_job_away_with_exit_6() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("recover needs root");
+            return tilemark_fixtures::skipped("recover needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let places = places_in(home.path());

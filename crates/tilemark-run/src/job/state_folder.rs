@@ -571,14 +571,14 @@ mod tests {
     impl Tree {
         fn new(name: &str) -> Option<Self> {
             if !rustix::process::geteuid().is_root() {
-                crate::test_needs::skipped("control groups need root");
+                tilemark_fixtures::skipped("control groups need root");
                 return None;
             }
             let host = mount_point().ok().map(Group::at);
             let Some((host, controller)) =
                 host.and_then(|host| Some((host.clone(), host.controllers().ok()?.into_iter().next()?)))
             else {
-                crate::test_needs::skipped("no version 2 tree here has a controller to give");
+                tilemark_fixtures::skipped("no version 2 tree here has a controller to give");
                 return None;
             };
             let lock = locked(&host).unwrap();

@@ -377,12 +377,12 @@ mod tests {
     impl Bench {
         fn new(name: &str, before: &str, after: &str) -> Option<Self> {
             let Ok(tree) = mount_point() else {
-                crate::test_needs::skipped("no cgroup version 2 tree is mounted");
+                tilemark_fixtures::skipped("no cgroup version 2 tree is mounted");
                 return None;
             };
             let run = tree.join(format!("tilemark-test-hooks-{name}-{}", std::process::id()));
             if fs::create_dir(&run).is_err() {
-                crate::test_needs::skipped("no control group can be made here");
+                tilemark_fixtures::skipped("no control group can be made here");
                 return None;
             }
             let folder = tempfile::tempdir().unwrap();

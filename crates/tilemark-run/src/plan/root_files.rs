@@ -176,7 +176,7 @@ mod tests {
         std::os::unix::fs::symlink("usr", tree.join("srv/away")).unwrap();
         let made = Command::new("mkfs.erofs").arg("--quiet").args([&root, &tree]).status();
         if !made.is_ok_and(|made| made.success()) || dump(&root, "/usr", MOST).is_err() {
-            return crate::test_needs::skipped("install erofs-utils");
+            return tilemark_fixtures::skipped("install erofs-utils");
         }
         // As where the cache is below root's own folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();

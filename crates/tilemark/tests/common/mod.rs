@@ -15,6 +15,7 @@ use std::{
     sync::LazyLock,
 };
 use tempfile::TempDir;
+pub use tilemark_fixtures::skipped;
 use tilemark_record::result::RunResult;
 
 /// The program that is tested.
@@ -161,13 +162,6 @@ pub fn hears_ctrl_c() -> std::process::Command {
     let mut command = std::process::Command::new("env");
     command.args(["--default-signal=INT", TILEMARK]);
     command
-}
-
-/// Says why a test cannot be; in CI that is a failure.
-#[track_caller]
-pub fn skipped(why: &str) {
-    println!("skipped: {why}");
-    assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
 }
 
 /// A command in the lab of many hosts, to which its words are added; nothing where that lab cannot be here.

@@ -187,7 +187,7 @@ fn network_keys() -> BTreeSet<String> {
 #[test]
 fn a_sysctl_of_the_network_is_the_runs_own_where_a_new_namespace_has_it() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: a network namespace needs root");
+        return tilemark_fixtures::skipped("a network namespace needs root");
     }
     let new = std::thread::spawn(|| {
         tilemark_sys::namespace::own_network().unwrap();

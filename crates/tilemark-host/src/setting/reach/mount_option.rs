@@ -97,7 +97,7 @@ mod tests {
             return;
         }
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: mounting needs root");
+            tilemark_fixtures::skipped("mounting needs root");
             return;
         }
         let name =
