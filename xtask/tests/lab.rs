@@ -756,7 +756,7 @@ fn two_labs_at_once_are_apart_and_nothing_is_left_after_ctrl_c_and_kill() {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let start = |word: &str| {
         let script =
-            format!("echo {word} >/var/lib/tilemark/{word}; ls /var/lib/tilemark; exec sleep 100000");
+            format!("echo {word} >/var/lib/tilemark/{word}; echo $(ls /var/lib/tilemark); exec sleep 100000");
         let mut command = lab.command(&["sh", "-c", &script]);
         command.env("TMPDIR", folder.path()).current_dir(folder.path());
         command.stdout(Stdio::piped()).spawn().unwrap()
@@ -772,10 +772,12 @@ fn two_labs_at_once_are_apart_and_nothing_is_left_after_ctrl_c_and_kill() {
     let all = lab.processes();
     assert!(all.len() >= 4, "both xtasks and their QEMUs are seen: {all:?}");
     let held: Vec<_> = all.iter().map(|&number| descriptor_of(number).unwrap()).collect();
-    for (mut child, signal) in both.into_iter().zip([Signal::INT, Signal::KILL]) {
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        child.wait().unwrap();
-    }
+    let [mut first, mut second] = both;
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.try_wait().unwrap(), None, "it does not end with the other one");
+    kill_process(Pid::from_child(&second), Signal::KILL).unwrap();
+    second.wait().unwrap();
     for process in &held {
         assert_eq!(ends_within(process.as_fd(), GONE_WITHIN).unwrap(), HasEnded::Yes);
     }

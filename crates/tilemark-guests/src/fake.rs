@@ -67,7 +67,7 @@ pub const FAKE_PORT: u16 = 80;
 /// A manager whose guests are entries in a table.
 #[derive(Debug)]
 pub struct FakeManager {
-    kind: plan::Backend,
+    backend: plan::Backend,
     clock: FakeClock,
     faults: BTreeMap<String, Fault>,
     state: Arc<Mutex<State>>,
@@ -103,8 +103,8 @@ struct FakeGuest {
 
 impl FakeManager {
     /// One without faults, which calls itself `kind`.
-    pub fn new(kind: plan::Backend) -> Self {
-        Self { kind, clock: FakeClock::default(), faults: BTreeMap::new(), state: Arc::default() }
+    pub fn new(backend: plan::Backend) -> Self {
+        Self { backend, clock: FakeClock::default(), faults: BTreeMap::new(), state: Arc::default() }
     }
 
     /// The same, where the guest of this name has a fault.
@@ -163,7 +163,7 @@ fn console(name: &str, line: &str) -> ConsoleTail {
 
 impl GuestManager for FakeManager {
     fn backend(&self) -> plan::Backend {
-        self.kind
+        self.backend
     }
 
     fn template(&self, _: &GuestPlan, _: &Service) -> Result<TemplateId, GuestError> {
@@ -188,7 +188,7 @@ impl GuestManager for FakeManager {
         let mut state = self.lock();
         state.next += 1;
         let number = state.next;
-        let (origin, boot_nonce) = match (self.kind, mode) {
+        let (origin, boot_nonce) = match (self.backend, mode) {
             (plan::Backend::Native, _) => (Origin::Namespaced, number),
             (_, StartMode::Boot) => (Origin::Booted, number),
             (_, StartMode::Clone(template)) => {

@@ -85,7 +85,7 @@ fn in_a_group_of_its_own(qemu: u32, run: &Path, plan: &GuestPlan) {
 fn an_emulated_guest_boots_and_serves() {
     in_namespaces("an_emulated_guest_boots_and_serves", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
-        // Before the backend, so that it goes last.
+        // Before the manager, so that it goes last.
         let run = RunGroup::create(world);
         let cgroup = run.as_ref().map(|run| run.0.clone());
         let settings = QemuSettings { cgroup, ..world.qemu_settings() };

@@ -270,7 +270,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     // Processors of the load, with how long they might take to wake before: none where the host does not report it.
     let journal = under_way.folder.join("settings.json");
     let held = held_in(&fs::read(&journal).unwrap_or_else(|_| b"{\"held\":[]}".to_vec()));
-    // A run of another test that ends at this moment may have restored them: it does not know this home.
+    // A run of another test, in another home, restores them when it ends.
     let is_held = |(path, found): &(String, String)| limit_in(path) == "n/a" || limit_in(path) == *found;
     assert!(held.iter().all(is_held), "{held:?}");
     // Somebody else's, called like ours: only what carries the run's identity may be touched.

@@ -33,7 +33,7 @@ const DRAINED: usize = 1 << 20;
 /// Number of the descriptor that ends the thread.
 const ENDS: u64 = 0;
 
-/// All consoles of a backend, read by one thread.
+/// All consoles of a manager, read by one thread.
 #[derive(Debug)]
 pub(crate) struct Consoles {
     shared: Arc<Shared>,

@@ -48,7 +48,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) point: &'a Point,
     /// In which block: each has its own schedule.
     pub(crate) block: u32,
-    /// Where its guests run.
+    /// Who manages its guests.
     pub(crate) manager: &'a dyn GuestManager,
     /// Tilemark's own processes.
     pub(crate) own_processes: Vec<u32>,

@@ -17,7 +17,7 @@ use tilemark_units::Bytes;
 
 /// All that a run needs of the world.
 pub(crate) trait World {
-    /// The way for the guests of a point to exist.
+    /// Who manages the guests of a point.
     fn manager(&self, point: &Point) -> Result<&dyn GuestManager, Failure>;
     /// A fresh load process.
     fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure>;
