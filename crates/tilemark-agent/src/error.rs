@@ -1,7 +1,7 @@
 //! What can go wrong inside a guest.
 
 use rustix::process::Signal;
-use std::{error::Error, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 use tilemark_units::Bytes;
 
 /// A request that could not be carried out, or an agent that could not begin.
@@ -149,17 +149,6 @@ pub(crate) fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E
     move |error| AgentError::Step(what.into(), error.into())
 }
 
-/// An error with its causes, in one text.
-pub(crate) fn explain(error: &AgentError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +160,7 @@ mod tests {
         let remedy = full.remedy();
         let error = AgentError::from(full);
         assert_eq!(
-            explain(&error),
+            tilemark_units::with_causes(&error),
             "the service did not start: the database's disk is full: no space left on device"
         );
         assert_eq!(error.remedy(), remedy);

@@ -2,7 +2,7 @@
 
 use crate::{
     channel::SOCKET_NUMBER,
-    error::{AgentError, explain, step},
+    error::{AgentError, step},
     power::POWER_NUMBER,
 };
 use std::os::fd::OwnedFd;
@@ -10,6 +10,7 @@ use tilemark_sys::{
     process::{Ended, Spawn, init_loop},
     walls::Walls,
 };
+use tilemark_units::with_causes;
 
 /// The environment of everything in a guest.
 pub(crate) const ENVIRONMENT: [&str; 3] =
@@ -48,6 +49,6 @@ pub(crate) fn report(ended: &Result<Ended, AgentError>) {
         Ok(Ended::Exited(0)) => println!("tilemark-agent: the guest ends in order"),
         Ok(Ended::Exited(code)) => println!("tilemark-agent: the serving process ended with code {code}"),
         Ok(Ended::Signalled(signal)) => println!("tilemark-agent: signal {signal} ended the serving process"),
-        Err(error) => println!("tilemark-agent: {}", explain(error)),
+        Err(error) => println!("tilemark-agent: {}", with_causes(error)),
     }
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tilemark-agent: {}", error::explain(&error));
+            eprintln!("tilemark-agent: {}", tilemark_units::with_causes(&error));
             ExitCode::FAILURE
         }
     }

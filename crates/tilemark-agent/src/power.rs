@@ -8,7 +8,7 @@
 
 use crate::{
     data_disk::{DataDisk, MountedDisk},
-    error::{AgentError, explain, step},
+    error::{AgentError, step},
     identity::{Names, Network},
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -19,6 +19,7 @@ use std::{
     thread,
 };
 use tilemark_sys::process::take_handed;
+use tilemark_units::with_causes;
 
 /// The number under which the serving process of a twin has its end of the socket to process 1.
 pub(crate) const POWER_NUMBER: i32 = 4;
@@ -146,7 +147,7 @@ pub(crate) fn serve() -> Result<OwnedFd, AgentError> {
         while let Ok(length @ 1..) = own.recv(&mut buffer) {
             let order: Result<Order, _> = postcard::from_bytes(&buffer[..length]);
             let done = match order {
-                Ok(order) => power.execute(order).map_err(|error| shortened(explain(&error))),
+                Ok(order) => power.execute(order).map_err(|error| shortened(with_causes(&error))),
                 Err(error) => Err(format!("process 1 does not know such an order: {error}")),
             };
             let Ok(answer) = postcard::to_stdvec(&done) else { return };

@@ -5,7 +5,7 @@ use crate::{
     clock::{self, Owner},
     decoder::{Decoder, Incoming},
     describe,
-    error::{AgentError, explain, step},
+    error::{AgentError, step},
     execute::RunningProgram,
     identity::{self, Place},
     load::RunningLoad,
@@ -18,6 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tilemark_agent_protocol::{Execute, Hello, LoadJob, PROTOCOL_VERSION, Reply, Request, write_frame};
+use tilemark_units::with_causes;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -244,7 +245,7 @@ impl Agent {
 }
 
 fn failed(error: &AgentError) -> Reply {
-    Reply::Failed { message: explain(error), remedy: error.remedy().to_owned() }
+    Reply::Failed { message: with_causes(error), remedy: error.remedy().to_owned() }
 }
 
 fn random(count: u32) -> Result<Vec<u8>, AgentError> {

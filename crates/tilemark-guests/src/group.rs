@@ -7,8 +7,8 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
-use tilemark_plan::place::ranges;
 use tilemark_units::Bytes;
+use tilemark_units::ranges;
 
 /// What a guest's group may use.
 #[derive(Debug, Clone, PartialEq, Eq)]

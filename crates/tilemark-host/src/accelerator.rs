@@ -5,7 +5,6 @@
 //!   └── waits PROBE_DEADLINE, then kills the child: a kernel that hangs costs seconds, not the session
 //! ```
 
-use std::error::Error;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -146,8 +145,7 @@ fn judge_error(error: &ProbeError) -> Accelerator {
         }
         ProbeError::Memory(_) | ProbeError::Proof(_) => AcceleratorVerdict::Unknown,
     };
-    let because = error.source().map(|source| format!(": {source}"));
-    Accelerator { verdict, reason: format!("{error}{}", because.as_deref().unwrap_or("")), figures: None }
+    Accelerator { verdict, reason: tilemark_units::with_causes(error), figures: None }
 }
 
 /// The device file is not there, or no driver is behind it.

@@ -1,7 +1,6 @@
 //! What can go wrong while a host is read or grouped.
 
 use std::borrow::Cow;
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -137,8 +136,7 @@ pub enum HostError {
 impl HostError {
     /// The error with its causes, in a line.
     pub fn in_a_line(&self) -> String {
-        let causes = std::iter::successors(self.source(), |&cause| cause.source());
-        causes.fold(self.to_string(), |line, cause| format!("{line}: {cause}"))
+        tilemark_units::with_causes(self)
     }
 
     /// Whether the file or the device of a setting does not exist any more.

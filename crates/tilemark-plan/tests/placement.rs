@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use tilemark_fixtures::{host, request};
 use tilemark_plan::{
     parse::Draft,
-    place::{FreeHugePages, GuestPlace, HostNode, Topology, in_words, ranges},
+    place::{FreeHugePages, GuestPlace, HostNode, Topology, in_words},
     plan::{Backend, GuestPlan, HostSummary, Plan},
     resolve::{Request, Sides, resolve},
 };
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, ranges};
 
 /// Guests of a tile, and the rest of a scenario.
 fn scenario(guests: &str, rest: &str) -> String {
@@ -86,7 +86,7 @@ fn guests_by_node(plan: &Plan) -> BTreeMap<Vec<u32>, usize> {
 }
 
 fn vcpus(plan: &Plan) -> Vec<String> {
-    let of = |place: &&GuestPlace| place.vcpus.iter().map(|set| ranges(set)).collect::<Vec<_>>().join(" ");
+    let of = |place: &&GuestPlace| place.vcpus.iter().map(ranges).collect::<Vec<_>>().join(" ");
     places(plan).iter().map(of).collect()
 }
 

@@ -2,9 +2,7 @@
 
 /// Arithmetic mean. `None` of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    let (first, count) = (values.first()?, values.len() as f64);
-    // Summing distances from the first value keeps the digits of values that share a large offset.
-    Some(first + values.iter().map(|value| value - first).sum::<f64>() / count)
+    tilemark_units::mean(values.iter().copied())
 }
 
 /// Sample variance (n - 1 in the divisor). `None` below two values: one value says nothing about scatter.

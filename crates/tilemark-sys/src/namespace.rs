@@ -24,8 +24,6 @@ impl Namespaces {
     pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
     /// System V and POSIX queues and shared memory.
     pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
-    /// The view of control groups.
-    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
 
     /// The flags as clone3 takes them.
     pub(crate) const fn clone_flags(self) -> u64 {

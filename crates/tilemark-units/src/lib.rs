@@ -1,28 +1,34 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
-//! And text: what may be printed on a terminal, how names are sorted, and libraries' messages in our words. And hashes, and the median.
+//! And text: what may be printed on a terminal, how names are sorted, and libraries' messages in our words, errors with their causes. And hashes, the mean and the median.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
 
 mod bytes;
+mod causes;
 mod fraction;
 mod glob;
 mod hash;
+mod mean;
 mod median;
 mod natural;
 mod printable;
+mod ranges;
 mod rate;
 mod said;
 mod span;
 mod text;
 
 pub use bytes::Bytes;
+pub use causes::with_causes;
 pub use fraction::Fraction;
 pub use glob::matches_glob;
 pub use hash::{HashingWriter, NotAHash, Sha256Hash};
+pub use mean::mean;
 pub use median::median;
 pub use natural::natural_key;
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
+pub use ranges::ranges;
 pub use rate::Rate;
 pub use said::{did_you_mean, in_our_words, listed, nearest, there_is_no};
 pub use span::Span;

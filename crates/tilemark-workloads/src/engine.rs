@@ -8,6 +8,7 @@ use crate::{
 use std::{error::Error, fmt, io, sync::mpsc, thread, time::Instant};
 use tilemark_agent_protocol::{LOAD_THREAD, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_load::{Start, Stop};
+use tilemark_units::with_causes;
 
 /// Does all streams of a job, which are of one workload, in two steps: it prepares all that it needs, then calls [`Start`] once, and
 /// runs from the moment that this returns. It reports each second, and returns the totals.
@@ -24,9 +25,7 @@ pub(crate) struct LoadFailure {
 impl LoadFailure {
     /// An error with all its causes, and what the reader should do.
     pub(crate) fn new(error: &dyn Error, remedy: &str) -> Self {
-        let causes = std::iter::successors(error.source(), |&cause| cause.source());
-        let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
-        Self { message, remedy: remedy.to_owned() }
+        Self { message: with_causes(error), remedy: remedy.to_owned() }
     }
 
     /// A stream came to an engine that does not do it.

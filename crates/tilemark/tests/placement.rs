@@ -14,8 +14,9 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 use std::{collections::BTreeSet, fs};
-use tilemark_plan::{place::ranges, plan::SideName};
+use tilemark_plan::plan::SideName;
 use tilemark_record::{placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
+use tilemark_units::ranges;
 
 /// One tile of the web, natively, for so many seconds.
 fn run<'a>(length: &'a str, more: &[&'a str]) -> Vec<&'a str> {

@@ -21,7 +21,7 @@ use tilemark_record::{
 use tilemark_report::FleetCapacity;
 use tilemark_statistics::INTERVAL_REPEATS_MIN;
 use tilemark_sys::text_file::read_text_of_others;
-use tilemark_units::natural_key;
+use tilemark_units::{natural_key, with_causes};
 
 /// Hosts of a fleet at most.
 const HOSTS_MAX: usize = 20_000;
@@ -439,13 +439,11 @@ fn not_too_long(path: &Path) -> Result<(), String> {
     }
 }
 
-/// An error with its cause, and paths from the record on: a page needs no folder of the collecting machine.
+/// An error with its causes, and paths from the record on: a page needs no folder of the collecting machine.
 fn with_source(error: &dyn std::error::Error, record: &Path) -> String {
-    let mut text = error.to_string();
-    if let Some(source) = error.source() {
-        text = format!("{text}: {source}");
-    }
-    text.replace(&format!("{}/", record.display()), "").replace(&*record.display().to_string(), "record")
+    with_causes(error)
+        .replace(&format!("{}/", record.display()), "")
+        .replace(&*record.display().to_string(), "record")
 }
 
 fn kept(

@@ -12,7 +12,8 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-use tilemark_plan::place::{GuestPlace, ranges};
+use tilemark_plan::place::GuestPlace;
+use tilemark_units::ranges;
 
 /// The name by which QEMU's answer about its threads is known.
 pub(super) const THREADS: &str = "threads";

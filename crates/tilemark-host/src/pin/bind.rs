@@ -6,10 +6,11 @@ use std::io;
 use rustix::io::Errno;
 use serde::Serialize;
 use tilemark_plan::facts::Fact;
+use tilemark_units::ranges;
 
 use super::PinError;
 use super::journal::{PinJournal, PinnedGuest, PinnedThread};
-use super::map::{Machine, PinMap, Target, listed};
+use super::map::{Machine, PinMap, Target};
 use super::processes::{KernelThreads, Processes, Thread, guests, kernel_threads, start_ticks, threads};
 
 /// How often a guest is looked at for threads that it started meanwhile: one that has more is caught by the next call.
@@ -170,8 +171,8 @@ impl Binding<'_> {
         Ok(Outcome::Pinned(Pinned {
             name: self.guest.name.clone(),
             pid: self.guest.pid,
-            processors: listed(&self.target.processors),
-            nodes: listed(&self.target.nodes),
+            processors: ranges(&self.target.processors),
+            nodes: ranges(&self.target.nodes),
             threads: all.len(),
             bound: self.bound.len(),
             notes,
@@ -236,7 +237,7 @@ impl Binding<'_> {
             if now == self.target.processors {
                 continue;
             }
-            narrower.insert(listed(&now));
+            narrower.insert(ranges(&now));
             for known in self.guest.threads.iter_mut().filter(|known| known.tid == thread.tid) {
                 known.set.clone_from(&now);
             }
@@ -259,7 +260,7 @@ impl Binding<'_> {
         }
         match self.processes.move_memory(self.guest.pid, &from, &self.target.nodes) {
             Ok(0) => None,
-            Ok(pages) => Some(format!("{pages} pages could not be moved from node {}", listed(&from))),
+            Ok(pages) => Some(format!("{pages} pages could not be moved from node {}", ranges(&from))),
             Err(error) => Some(format!("its memory stays where it is: {error}")),
         }
     }
@@ -284,7 +285,7 @@ impl Binding<'_> {
         Ok(Outcome::Refused(Refused {
             name: self.guest.name.clone(),
             pid: self.guest.pid,
-            why: format!("cannot bind it to processors {}: {error}", listed(&self.target.processors)),
+            why: format!("cannot bind it to processors {}: {error}", ranges(&self.target.processors)),
             remedy: remedy(error).to_owned(),
         }))
     }
@@ -390,8 +391,8 @@ fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThr
         let Ok(now) = processes.affinity(thread.tid) else { continue };
         let kept = |why: Option<String>| ThreadBinding {
             tid: thread.tid,
-            found: listed(found),
-            now: listed(&now),
+            found: ranges(found),
+            now: ranges(&now),
             why,
         };
         if now == *found {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tilemark_plan::facts::Fact;
-use tilemark_units::matches_glob;
+use tilemark_units::{matches_glob, ranges};
 
 use super::PinError;
 use crate::read::{list::parse_list, memory::numa_nodes};
@@ -122,7 +122,7 @@ fn numbers(text: &str, what: &str) -> Result<BTreeSet<u32>, String> {
 
 fn on_nodes(text: &str, machine: &Machine) -> Result<Target, String> {
     let nodes = numbers(text, "nodes")?;
-    let known = || listed(machine.nodes.keys());
+    let known = || ranges(machine.nodes.keys());
     let mut processors = BTreeSet::new();
     for node in &nodes {
         match machine.nodes.get(node) {
@@ -140,24 +140,9 @@ fn on_processors(text: &str, machine: &Machine) -> Result<Target, String> {
     let processors = numbers(text, "processors")?;
     if let Some(missing) = processors.difference(&machine.online).next() {
         let state = if machine.present.contains(missing) { "is offline" } else { "does not exist" };
-        return Err(format!("processor {missing} {state}; online are {}", listed(&machine.online)));
+        return Err(format!("processor {missing} {state}; online are {}", ranges(&machine.online)));
     }
     Ok(Target { nodes: machine.nodes_of(&processors), processors })
-}
-
-/// Numbers as the kernel writes them: `0-3,8`.
-pub(super) fn listed<'n>(numbers: impl IntoIterator<Item = &'n u32>) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => ranges.push((*number, *number)),
-        }
-    }
-    let one = |(first, last): &(u32, u32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    ranges.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -188,7 +173,7 @@ mod tests {
         let text =
             "# guests of two nodes\npostgres1 0-1\nnode0-*   0  # all of them\n\n*-db cpus 4-6\nnode0-db 1\n";
         let map = PinMap::parse(text, &machine()).unwrap();
-        let of = |name| map.target_of(name).map(|target| (listed(&target.processors), listed(&target.nodes)));
+        let of = |name| map.target_of(name).map(|target| (ranges(&target.processors), ranges(&target.nodes)));
         assert_eq!(of("postgres1"), Some(("0-6".to_owned(), "0-1".to_owned())));
         assert_eq!(of("node0-db"), Some(("0-1,4-5".to_owned(), "0".to_owned())));
         assert_eq!(of("tile-1-db"), Some(("4-6".to_owned(), "0-1".to_owned())));

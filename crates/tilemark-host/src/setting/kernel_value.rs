@@ -91,9 +91,8 @@ impl Form {
             Self::Member(word) => {
                 text.split_whitespace().find(|found| found == word).unwrap_or_default().to_owned()
             }
-            Self::Processors => {
-                parse_list(text).map_or_else(|| text.trim().to_owned(), |numbers| list_of(&numbers))
-            }
+            Self::Processors => parse_list(text)
+                .map_or_else(|| text.trim().to_owned(), |numbers| tilemark_units::ranges(&numbers)),
             Self::Mask => {
                 let digits = text.trim().replace(',', "").to_ascii_lowercase();
                 let shortest = digits.trim_start_matches('0');
@@ -112,22 +111,6 @@ impl Form {
             Self::Member(word) => format!("+{word}"),
         }
     }
-}
-
-/// Numbers as the kernel lists them: `0-3,8`.
-pub fn list_of(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut parts = Vec::new();
-    for run in sorted.chunk_by(|one, next| one + 1 == *next) {
-        match run {
-            [only] => parts.push(only.to_string()),
-            [first, .., last] => parts.push(format!("{first}-{last}")),
-            [] => {}
-        }
-    }
-    parts.join(",")
 }
 
 /// A mask in groups of 8 digits with commas between: the kernel takes no longer ones (`bitmap_parse`). Text that has them is unchanged.

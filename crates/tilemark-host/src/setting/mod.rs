@@ -19,5 +19,5 @@ mod reach;
 pub mod wake_limit;
 
 pub use journal::{Held, Journal, Now, Outcome};
-pub use kernel_value::{Form, Setting, list_of};
+pub use kernel_value::{Form, Setting};
 pub use reach::{LibvirtLimit, Limit, NicValue, NvmeCoalescing, Reach};

@@ -4,7 +4,6 @@ use super::{
     rules::usable,
     settings::{newly_reserved, no_processor_left, topology_with},
     topology::Topology,
-    words::ranges,
 };
 use crate::{
     expect,
@@ -13,7 +12,7 @@ use crate::{
     scenario::{Scenario, Start, place::HugePageSize, target::Target},
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_units::{Bytes, counted, matches_glob};
+use tilemark_units::{Bytes, counted, matches_glob, ranges};
 
 /// What this host cannot do of the placement of these points, which are of one scenario or of a part of it. `largest` is the most tiles that there may be.
 pub(crate) fn check_host(

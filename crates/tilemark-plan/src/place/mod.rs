@@ -14,7 +14,7 @@ pub use check::{check_expanded, check_point};
 pub use guest_place::{GuestPlace, VirtualNode};
 pub use settings::newly_reserved;
 pub use topology::{FreeHugePages, HostNode, Topology};
-pub use words::{in_words, place_in_words, ranges};
+pub use words::{in_words, place_in_words};
 
 pub(crate) use check::check_host;
 pub(crate) use differ::{Made, alike};

@@ -1,16 +1,13 @@
 //! What a point's own settings of the host change for its guests: huge pages that it reserves, processors that it takes away.
 
-use super::{
-    topology::{FreeHugePages, HostNode, Topology},
-    words::ranges,
-};
+use super::topology::{FreeHugePages, HostNode, Topology};
 use crate::{
     host_settings::HostSettings,
     plan::{HostSummary, Point, Processors},
     problem::Problem,
     scenario::target::Target,
 };
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, ranges};
 
 /// Keys that reserve huge pages. The sysctl is for the size that the kernel calls its default: 2 MiB, unless its command line says otherwise.
 const SIZES: [(&str, Bytes); 3] = [
@@ -108,7 +105,7 @@ pub(super) fn no_processor_left(
         let message = format!(
             "{} takes away {}, and {who} has no processor but {}",
             words.join(" with "),
-            ranges(&taken.iter().flat_map(|(_, ids)| ids.iter().copied()).collect::<Vec<_>>()),
+            ranges(taken.iter().flat_map(|(_, ids)| ids.iter())),
             ranges(lost)
         );
         let remedy = "leave the setting out, or choose other processors with `place.guests`, `place.map` or `host.load_processors`";

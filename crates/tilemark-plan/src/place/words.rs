@@ -6,7 +6,7 @@ use crate::{
     scenario::place::{HugePageSize, PlaceRule, PlaceTable},
 };
 use std::collections::BTreeMap;
-use tilemark_units::counted;
+use tilemark_units::{counted, ranges};
 
 /// Lines of a plan about the places of guests, at most.
 const LINES_MAX: usize = 4;
@@ -89,22 +89,6 @@ pub fn place_in_words(place: &GuestPlace) -> String {
         format!(", as {} of its own", counted(place.virtual_nodes.len() as u64, "node"))
     };
     format!("on {word} {}, {memory}{seen}", ranges(&all))
-}
-
-/// Numbers as the kernel lists them: `0-3,8`. They are sorted.
-pub fn ranges(numbers: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => parts.push((number, number)),
-        }
-    }
-    let part = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
 /// What the scenario asks for, in a word.

@@ -264,6 +264,10 @@ impl Facts for CommandParameters {
         self.unit.as_deref().unwrap_or("operations")
     }
 
+    fn starts_own_program(&self) -> bool {
+        true
+    }
+
     fn in_flight(&self, _at: At) -> InFlight {
         InFlight { state: "running", ..InFlight::steady(1, "command") }
     }

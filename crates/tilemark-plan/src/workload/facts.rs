@@ -64,6 +64,11 @@ pub trait Facts {
         false
     }
 
+    /// It starts a program of the user's own.
+    fn starts_own_program(&self) -> bool {
+        false
+    }
+
     /// What it can't do in this guest is reported as message and remedy.
     fn check(&self, _load: &LoadKeys<'_>, _guest: &Guest, _measure: &Measure, _say: &mut Say<'_>) {}
 

@@ -4,7 +4,7 @@ use super::{markup::Markup, section::table};
 use crate::number::{bytes, counted, seconds, three};
 use crate::published;
 use crate::view::{self, Group, View, limit_word};
-use tilemark_plan::{plan::Demand, workload::Work};
+use tilemark_plan::plan::Demand;
 use tilemark_record::{
     result::GuestDisk,
     summary::{RepeatSummary, programs_in_words},
@@ -256,7 +256,7 @@ fn loads(view: &View) -> Vec<Line> {
                 format!("open loop, {rate} {unit}/s, {arrival}, {}", under_way.in_open_loop())
             }
             // A command counts in a unit of its own, which no other line need show.
-            Demand::Closed if matches!(load.work, Work::Command(_)) => {
+            Demand::Closed if load.work.facts().starts_own_program() => {
                 format!(
                     "closed loop, {}, counted in {}",
                     under_way.in_closed_loop(),

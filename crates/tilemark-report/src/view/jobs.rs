@@ -7,6 +7,7 @@ use tilemark_record::{
     jobs::{JobKind, JobTimes, JobsFigures},
     result::PointResult,
 };
+use tilemark_units::mean;
 
 const ABOUT: &str = "Each user draws its jobs from the mix without replacement; every result is checked. JTI is AIM7's index of how \
     equal users' times were within a guest, 100 if they were the same: the mean over guests and repeats, and the lowest. There is none where the users did too few jobs, \
@@ -155,9 +156,4 @@ fn mean_of(times: &[&JobTimes]) -> Option<f64> {
     let count: f64 = with_mean().map(|(count, _)| count).sum();
     let sum: f64 = with_mean().map(|(count, mean)| count * mean).sum();
     (count > 0.0).then(|| sum / count)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }

@@ -9,6 +9,7 @@ use tilemark_record::{
     result::{Figure, PointResult},
     store::{ServerSetting, SteadyWindow, StepLatency, StoreFigures},
 };
+use tilemark_units::mean;
 
 const UNSETTLED: &str = "No steady window: the measured time was shorter than 20 s or than the `window` that was asked for, or the \
     rate never settled. Orders per minute are those of the whole measured time in every row.";
@@ -174,11 +175,6 @@ impl<'a> Step<'a> {
     fn has_unsettled(&self) -> bool {
         self.stores().any(|store| store.steady.is_none())
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Orders a minute, with the interval where one load sends all orders.

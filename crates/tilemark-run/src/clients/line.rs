@@ -25,6 +25,7 @@ use tilemark_site::{
     left_job::end_left_job,
 };
 use tilemark_sys::{namespace::join_network, process::Ended};
+use tilemark_units::with_causes;
 
 /// The host gives a sign of life so often, and so does the agent.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -495,17 +496,13 @@ fn carry(
     }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::test_needs::{agent_of_tests, skipped};
+    use crate::test_needs::agent_of_tests;
     use std::{io::BufRead, path::Path};
+    use tilemark_fixtures::skipped;
 
     fn open(words: &[&str]) -> Option<ClientLine> {
         let command = words.iter().map(|&word| word.to_owned()).collect();

@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn remains_of_killed_runs_in_the_store_are_removed_and_whole_templates_stay() {
         if !rustix::process::geteuid().is_root() {
-            return crate::test_needs::skipped("mounting a disk store needs root");
+            return tilemark_fixtures::skipped("mounting a disk store needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let (cache, folder) = (home.path().join("cache"), home.path().join("disks"));

@@ -274,8 +274,9 @@ fn in_hosts_network<T: Send>(keeper: Option<u32>, work: impl FnOnce() -> T + Sen
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{job::state_folder::Keeper, program::is_root, test_needs::skipped};
+    use crate::{job::state_folder::Keeper, program::is_root};
     use std::fs;
+    use tilemark_fixtures::skipped;
     use tilemark_host::setting::{Form, Reach};
 
     fn vector(key: &str, number: u32) -> OneSetting {

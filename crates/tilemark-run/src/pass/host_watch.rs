@@ -14,6 +14,7 @@ use tilemark_record::{
     summary::{HostFigures, ProcessorFigures, ProgramUse},
 };
 use tilemark_sys::thread::ask_for_fifo;
+use tilemark_units::mean;
 
 /// The one who watches the host while a measurement lasts.
 pub(crate) trait Watch: Sync {
@@ -273,11 +274,6 @@ fn run_queue_wait(read: &Second) -> Option<f64> {
 fn is_guest(kind: tilemark_host::telemetry::WatchedKind) -> bool {
     use tilemark_host::telemetry::WatchedKind;
     matches!(kind, WatchedKind::QemuGuest | WatchedKind::NativeGuest)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// A sum over seconds is known only if every second is.

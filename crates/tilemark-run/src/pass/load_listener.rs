@@ -17,6 +17,7 @@ use std::{
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
 use tilemark_guests::{AgentSession, GuestError};
 use tilemark_record::{clients::ClockOffset, summary::IncidentKind};
+use tilemark_units::with_causes;
 
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,11 +155,6 @@ fn late(within: Duration, has_begun: bool) -> String {
     } else {
         format!("its load was not ready within {seconds} s")
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Listens to the load from outside to its end.

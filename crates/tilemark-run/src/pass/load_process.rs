@@ -16,7 +16,7 @@ use std::{
 };
 use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, Stream, write_frame};
 use tilemark_host::cgroup::Group;
-use tilemark_plan::workload::{At, Work};
+use tilemark_plan::workload::At;
 use tilemark_sys::{
     process::{Child, Ended, HasEnded, Spawn, program_in_memory},
     walls::Walls,
@@ -132,7 +132,7 @@ fn spawn(agent: &[u8], power: LoadPower) -> io::Result<Spawn> {
 /// The memory that a load may have, many times what it needs; nothing for one that starts a program of the user's own. The kernel keeps the
 /// limit: an allocator that counts would cost each request.
 fn memory_limit(job: &LoadJob) -> Option<Bytes> {
-    if job.streams.iter().any(|stream| matches!(*stream.work, Work::Command(_))) {
+    if job.streams.iter().any(|stream| stream.work.facts().starts_own_program()) {
         return None;
     }
     let seconds = u64::from(u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX));
@@ -245,7 +245,7 @@ mod tests {
     use std::{fs, net::Ipv4Addr, process::Command};
     use tilemark_plan::{
         plan::Demand,
-        workload::{CommandParameters, MessagingParameters, StoreParameters, WebParameters},
+        workload::{CommandParameters, MessagingParameters, StoreParameters, WebParameters, Work},
     };
     use tilemark_units::Span;
 
@@ -283,7 +283,7 @@ mod tests {
     fn a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit() {
         let name = "pass::load_process::tests::a_load_process_has_no_password_no_power_and_ends_by_name_at_its_limit";
         let Some(agent) = std::env::var_os("TILEMARK_TEST_AGENT") else {
-            return crate::test_needs::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
+            return tilemark_fixtures::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
         };
         if std::env::var_os(PASSWORD).is_none() {
             // Once more, in an environment with a password.

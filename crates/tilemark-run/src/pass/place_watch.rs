@@ -10,7 +10,7 @@ use crate::job::{
 };
 use std::{
     cell::Cell,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     sync::mpsc::{self, Receiver, Sender},
     time::Instant,
@@ -19,14 +19,14 @@ use tilemark_agent_protocol::LOAD_THREAD;
 use tilemark_guests::{GuestId, GuestManager, processes_below};
 use tilemark_host::placement::{ThreadPlace, device_interrupts, memory_by_node, threads_of, vhost_threads};
 use tilemark_plan::{
-    place::{GuestPlace, is_placed, ranges},
+    place::{GuestPlace, is_placed},
     plan::{self, GuestPlan, Plan, Point, Processors},
 };
 use tilemark_record::{
     placement::{GuestPlaceFigures, InterruptFigures, LoadPlaceFigures, PlaceFigures, ThreadFigures},
     summary::{Incident, IncidentKind},
 };
-use tilemark_units::counted;
+use tilemark_units::{counted, ranges};
 
 /// Threads of a guest or of the load that are listed one by one though they are in their place.
 const THREADS_LISTED: usize = 64;
@@ -173,16 +173,14 @@ fn strayed_twin(plan: &GuestPlan, pids: &[u32]) -> Option<Incident> {
         thread.allowed.iter().copied().filter(|id| !plan.processors.contains(id)).collect::<Vec<_>>()
     };
     let strayed: Vec<Vec<u32>> = threads.iter().map(beside).filter(|others| !others.is_empty()).collect();
-    let sorted =
-        |ids: &[u32]| ranges(&ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
     (!strayed.is_empty()).then(|| Incident {
         kind: IncidentKind::Unproven,
         what: format!(
             "{} of its {} could run on processors {}, which are not its own ({}): it may have slowed the load and others",
             strayed.len(),
             counted(threads.len() as u64, "thread"),
-            sorted(&strayed.concat()),
-            sorted(&plan.processors),
+            ranges(&strayed.concat()),
+            ranges(&plan.processors),
         ),
         guest: Some(plan.name.clone()),
     })

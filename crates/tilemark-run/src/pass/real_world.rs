@@ -38,7 +38,6 @@ use tilemark_plan::{
     own_bridge::OwnBridge,
     plan::{self, LoadPlan, Point},
     scenario::{QemuTable, Role},
-    workload::Work,
 };
 use tilemark_record::sha256_of;
 use tilemark_sys::files::make_private_folder;
@@ -271,7 +270,7 @@ impl World for RealWorld<'_> {
     }
 
     fn load_process(&self, point: &Point) -> Result<Box<dyn LoadProcess>, Failure> {
-        let is_program = |load: &LoadPlan| load.is_outside() && matches!(load.work, Work::Command(_));
+        let is_program = |load: &LoadPlan| load.is_outside() && load.work.facts().starts_own_program();
         let (agent, folder) = (self.program.agent, self.folders.memory());
         let process = match (point.loads.iter().any(is_program), &self.cgroup) {
             (true, Some(run)) => {

@@ -14,7 +14,7 @@ use tilemark_plan::{
     expect::{self, blocks_within, most_of_search, time_of_database_templates},
     interference::CONFIRMED_PAIRS_MAX,
     own_bridge::OwnBridge,
-    place::{in_words, ranges},
+    place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
     resolve::Sides,
     scenario::{Gate, Surge, SurgeAt},
@@ -22,7 +22,7 @@ use tilemark_plan::{
     trust::{HostUse, HostUseKind, host_uses},
 };
 use tilemark_statistics::{runs_one_at_a_time, runs_with_shared_baseline, smallest_effect_found};
-use tilemark_units::{Rate, Span, counted};
+use tilemark_units::{Rate, Span, counted, ranges};
 
 /// The whole text.
 pub fn of(prepared: &Prepared, looked: &Looked) -> String {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::{place::ranges, plan::Plan, scenario::LoopKind};
+use tilemark_plan::{plan::Plan, scenario::LoopKind};
 use tilemark_record::result::{
     Fairness, GuestResult, LatenessUs, LimitResource, LoadResult, PointResult, Throughput,
 };
 use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
+use tilemark_units::ranges;
 
 use tilemark_units::{counted, median};
 

@@ -7,9 +7,10 @@ use crate::{
     power::Power,
     service::{certificate::Certificate, started::Started},
 };
-use std::{error::Error, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 use tilemark_agent_protocol::{Credentials, Service};
 use tilemark_broker::{BrokerError, Config, Reach, ServerTls, User};
+use tilemark_units::with_causes;
 
 /// Ours, in this process: no other program is between a message and the guest's kernel. A guest with a disk keeps durable messages on
 /// it.
@@ -18,10 +19,7 @@ pub(super) fn start(
     credentials: &Credentials,
     power: &mut Power,
 ) -> Result<Started, AgentError> {
-    let with_cause = |error: BrokerError| {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        AgentError::Service(format!("{error}{cause}"))
-    };
+    let with_cause = |error: BrokerError| AgentError::Service(with_causes(&error));
     let tls = service.tls.then(certificate).transpose()?;
     let has_disk = DataDisk::Data.take(power)?;
     let config = Config {

@@ -3,7 +3,8 @@
 use super::request::{LEAVE_OUT, Request};
 use crate::cgroup::Group;
 use crate::error::HostError;
-use crate::setting::{Reach, Setting, list_of, memory_controller, reach};
+use crate::setting::{Reach, Setting, memory_controller, reach};
+use tilemark_units::ranges;
 
 /// The group that isolated processors belong to.
 const ISOLATED_GROUP: &str = "tilemark-isolated";
@@ -28,7 +29,7 @@ pub(super) fn isolated(request: &Request<'_>) -> Result<Vec<Setting>, HostError>
     let group = tree.path().join(ISOLATED_GROUP);
     Ok(vec![
         memory_controller::given(&tree, reach::CONTROLLER),
-        Setting::by(request.key, Reach::Partition { group }, &list_of(&processors)),
+        Setting::by(request.key, Reach::Partition { group }, &ranges(&processors)),
     ])
 }
 

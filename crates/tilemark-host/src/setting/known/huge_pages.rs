@@ -32,7 +32,7 @@ fn default_size(request: &Request<'_>) -> Result<String, HostError> {
 fn on_node(request: &Request<'_>, node: &str, size: &str) -> Result<Vec<Setting>, HostError> {
     let nodes = request.root.nodes();
     if !nodes.iter().any(|found| found.to_string() == node) {
-        let nodes = crate::setting::list_of(&nodes);
+        let nodes = tilemark_units::ranges(&nodes);
         return Err(
             request.absent(format!("there is no node {node} with memory; its nodes are {nodes}"), LEAVE_OUT)
         );

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::request::{LEAVE_OUT, Request};
 use crate::error::HostError;
-use crate::setting::{Form, Setting, list_of};
+use crate::setting::{Form, Setting};
+use tilemark_units::ranges;
 
 pub(super) fn of_device(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
-    let processors = list_of(&request.processors()?);
+    let processors = ranges(&request.processors()?);
     let vectors = vectors(request)?;
     let one = |vector: &u32| {
         let name = format!("{} (interrupt {vector})", request.key);

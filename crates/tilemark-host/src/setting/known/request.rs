@@ -82,7 +82,7 @@ impl Request<'_> {
             return Ok(wanted);
         };
         let state = if self.root.present().contains(missing) { "is offline" } else { "does not exist" };
-        let online = crate::setting::list_of(&online);
+        let online = tilemark_units::ranges(&online);
         Err(self.bad(format!("processors that are online ({online}), and processor {missing} {state}")))
     }
 
