@@ -2,8 +2,10 @@
 
 use crate::idle::idle;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::fs::{StatVfsMountFlags, statvfs};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::{
+    fs::{StatVfsMountFlags, statvfs},
+    process::{Pid, WaitId, WaitIdOptions, waitid},
+};
 use serde_json::Value;
 use std::{
     collections::VecDeque,

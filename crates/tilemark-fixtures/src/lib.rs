@@ -1,5 +1,5 @@
-//! The tile, the host and the request that tests of many crates plan with, figures of repeats, and what becomes of a test that lacks what it needs. No program that ships knows this
-//! crate.
+//! The tile, the host and the request that tests of many crates plan with, figures of repeats, and what becomes of a test that lacks what
+//! it needs. No program that ships knows this crate.
 
 pub mod figures;
 mod needs;

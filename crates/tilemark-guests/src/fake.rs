@@ -102,7 +102,7 @@ struct FakeGuest {
 }
 
 impl FakeManager {
-    /// One without faults, which calls itself `kind`.
+    /// One without faults, of this backend.
     pub fn new(backend: plan::Backend) -> Self {
         Self { backend, clock: FakeClock::default(), faults: BTreeMap::new(), state: Arc::default() }
     }

@@ -401,7 +401,7 @@ mod tests {
             assert_eq!(distrust(&error), kind.as_ref());
         }
         if !is_root() {
-            return println!("skipped: giving a file away needs root");
+            return tilemark_fixtures::skipped("giving a file away needs root");
         }
         for path in [&folder, &file] {
             chown(path, Some(NOBODY), None).unwrap();
@@ -431,7 +431,7 @@ mod tests {
         let of_a_folder = Place::of_file(&folder).unwrap_err();
         assert_eq!(of_a_folder.to_string(), format!("{} is a folder: name a file in it", folder.display()));
         if !is_root() {
-            return println!("skipped: giving a link away needs root");
+            return tilemark_fixtures::skipped("giving a link away needs root");
         }
         std::os::unix::fs::lchown(&link, Some(NOBODY), None).unwrap();
         for error in [
