@@ -6,6 +6,7 @@ use std::{fs, net::Ipv4Addr};
 use tilemark_agent_protocol::Description;
 use tilemark_netlink::Netlink;
 use tilemark_plan::plan::MacAddress;
+use tilemark_sys::memory::available_bytes;
 use tilemark_units::Bytes;
 
 /// Reads it all now.
@@ -24,15 +25,8 @@ pub(crate) fn describe(boot_nonce: u64, address: Ipv4Addr, device: &str) -> Resu
         address,
         processors: u32::try_from(processors.get()).unwrap_or(u32::MAX),
         memory: Bytes::new(total),
-        memory_used: Bytes::new(total.saturating_sub(available_memory().unwrap_or(0))),
+        memory_used: Bytes::new(total.saturating_sub(available_bytes().unwrap_or(0))),
         boot_nonce,
         realtime_ns: clock::realtime_ns(),
     })
-}
-
-/// Memory that the kernel could give now without ending anything, in bytes.
-pub(crate) fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -4,7 +4,8 @@
 //! host's side of it stays: guests have no balloon and report no free pages, so a page that was once written belongs to this
 //! guest's process until the guest ends, whatever the guest's kernel does with it afterwards.
 
-use crate::{describe::available_memory, error::AgentError, error::step};
+use crate::{error::AgentError, error::step};
+use tilemark_sys::memory::available_bytes;
 use tilemark_units::Bytes;
 
 const PAGE_BYTES: usize = 4096;
@@ -16,7 +17,7 @@ const KEPT_FREE: u64 = 16 << 20;
 /// # Errors
 /// Where the guest has not so much to spare; nothing is written then.
 pub(crate) fn touch(size: Bytes) -> Result<(), AgentError> {
-    let available = available_memory().unwrap_or(0);
+    let available = available_bytes().unwrap_or(0);
     if size.get() > available.saturating_sub(KEPT_FREE) {
         return Err(AgentError::NoMemory { wanted: size, available: Bytes::new(available) });
     }
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn more_than_there_is_to_spare_is_refused_with_both_figures() {
-        let all = available_memory().unwrap();
+        let all = available_bytes().unwrap();
         let error = touch(Bytes::new(all)).unwrap_err();
         assert!(matches!(error, AgentError::NoMemory { wanted, .. } if wanted.get() == all), "{error}");
         assert!(error.remedy().contains("working_set"), "{}", error.remedy());

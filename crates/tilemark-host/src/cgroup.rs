@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use tilemark_sys::files::read_kernel_text;
+use tilemark_sys::mounts;
 
 use crate::error::HostError;
 
@@ -25,24 +26,23 @@ pub struct CgroupMounts {
     pub version_1_controllers: Vec<String>,
 }
 
-/// Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5): optional fields end at ` - `, then type, source, options).
+/// The control groups in a list such as `/proc/self/mountinfo`.
 pub fn parse_mounts(mountinfo: &str) -> CgroupMounts {
-    let mut mounts = CgroupMounts::default();
-    for line in mountinfo.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
-        let Some(mount_point) = before.split(' ').nth(4) else { continue };
-        let mut after = after.split(' ');
-        match after.next() {
-            Some("cgroup2") if mounts.version_2.is_none() => mounts.version_2 = Some(unescape(mount_point)),
-            Some("cgroup") => {
-                let options = after.nth(1).unwrap_or("");
-                let controllers = options.split(',').filter(|option| is_controller(option));
-                mounts.version_1_controllers.extend(controllers.map(str::to_owned));
+    let mut found = CgroupMounts::default();
+    for mount in mounts::parse(mountinfo) {
+        match mount.kind.as_str() {
+            "cgroup2" if found.version_2.is_none() => {
+                found.version_2 = Some(mount.point.to_string_lossy().into_owned());
+            }
+            "cgroup" => {
+                found
+                    .version_1_controllers
+                    .extend(mount.options.into_iter().filter(|option| is_controller(option)));
             }
             _ => {}
         }
     }
-    mounts
+    found
 }
 
 /// Super-block options of version 1 that are no controllers (cgroups(7)).
@@ -51,17 +51,12 @@ fn is_controller(option: &str) -> bool {
         && !option.contains('=')
 }
 
-/// A blank in a path is written `\040`.
-pub(crate) fn unescape(path: &str) -> String {
-    path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-}
-
 /// The folder of the version 2 tree.
 ///
 /// # Errors
 /// [`HostError::NoControlGroups`] where none is mounted.
 pub fn mount_point() -> Result<PathBuf, HostError> {
-    let path = PathBuf::from("/proc/self/mountinfo");
+    let path = PathBuf::from(mounts::OWN);
     let text = read_kernel_text(&path).map_err(failed("read", &path))?;
     parse_mounts(&text).version_2.map(PathBuf::from).ok_or(HostError::NoControlGroups)
 }

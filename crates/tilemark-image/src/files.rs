@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tilemark_sys::files::read_kernel_text;
+use tilemark_sys::mounts::{self, Mount, mounts};
 
 use crate::{ImageError, Result};
 
@@ -44,24 +44,15 @@ pub(crate) fn keep_folder(from: &Path, to: &Path) -> Result<()> {
 /// Removes a folder and all in it, unless something is mounted there: that could be the host's own.
 pub(crate) fn remove_unmounted(folder: &Path) -> Result<()> {
     let whole = folder.canonicalize().map_err(ImageError::io("remove", folder))?;
-    let table = Path::new("/proc/self/mountinfo");
-    let mounts = read_kernel_text(table).map_err(ImageError::io("read", table))?;
-    if let Some(mount) = mount_below(&mounts, &whole) {
+    let mounts = mounts().map_err(ImageError::io("read", Path::new(mounts::OWN)))?;
+    if let Some(mount) = mount_below(mounts, &whole) {
         return Err(ImageError::StillMounted { mount });
     }
     fs::remove_dir_all(&whole).map_err(ImageError::io("remove", folder))
 }
 
-fn mount_below(mountinfo: &str, folder: &Path) -> Option<PathBuf> {
-    mount_points(mountinfo).find(|mount| mount.starts_with(folder))
-}
-
-/// The fifth field of each line (proc(5)), with its octal escapes undone.
-fn mount_points(mountinfo: &str) -> impl Iterator<Item = PathBuf> + '_ {
-    mountinfo.lines().filter_map(|line| line.split(' ').nth(4)).map(|field| {
-        let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-        escapes.iter().fold(field.to_owned(), |text, (escape, plain)| text.replace(escape, plain)).into()
-    })
+fn mount_below(mounts: Vec<Mount>, folder: &Path) -> Option<PathBuf> {
+    mounts.into_iter().map(|mount| mount.point).find(|point| point.starts_with(folder))
 }
 
 /// Free room in bytes for us on the file system of `path`.
@@ -86,16 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn mount_points_are_read_with_their_escapes() {
-        let text = "36 35 98:0 / /a\\040b rw,noatime master:1 - ext3 /dev/root rw\n37 35 0:5 / /proc rw - proc proc rw\n";
-        assert_eq!(mount_points(text).collect::<Vec<_>>(), [Path::new("/a b"), Path::new("/proc")]);
-    }
-
-    #[test]
     fn a_mount_at_or_below_a_folder_is_found_and_none_beside_it() {
-        let text = "37 35 0:5 / /cache/.build-1/tree/proc rw - proc proc rw\n";
-        assert!(mount_below(text, Path::new("/cache/.build-1")).is_some());
-        assert!(mount_below(text, Path::new("/cache/.build-1/tree/proc")).is_some());
-        assert!(mount_below(text, Path::new("/cache/.build")).is_none());
+        let below = |folder| {
+            let text = "37 35 0:5 / /cache/.build\\0431/tree/proc rw - proc proc rw\n";
+            mount_below(mounts::parse(text), Path::new(folder))
+        };
+        assert!(below("/cache/.build#1").is_some());
+        assert!(below("/cache/.build#1/tree/proc").is_some());
+        assert!(below("/cache/.build").is_none());
     }
 }

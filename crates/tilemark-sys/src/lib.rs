@@ -12,6 +12,7 @@ pub mod files;
 pub mod kvm;
 pub mod limits;
 pub mod memory;
+pub mod mounts;
 pub mod namespace;
 pub mod nic;
 pub mod numa;

@@ -1,6 +1,18 @@
-//! Memory of other processes, moved between nodes.
+//! Memory: how much is available, and pages of other processes moved between nodes.
 
+use std::fs;
 use std::io;
+
+/// Memory that the kernel could give to programs without swapping, in bytes (`MemAvailable`, proc_meminfo(5)); `None` where it does not
+/// report that.
+pub fn available_bytes() -> Option<u64> {
+    available(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let kib = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    kib.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
 
 /// Bits of a mask of nodes: as many nodes as Linux can be built for (`NODES_SHIFT`, 10).
 const NODES_MAX: usize = 1024;
@@ -38,6 +50,16 @@ fn mask(nodes: &[u32]) -> io::Result<Nodes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn available_memory_is_read_in_bytes() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    8 kB\nSwapTotal: 5 kB\n"), Some(8 << 10));
+        for without in
+            ["MemTotal: 9 kB\n", "MemAvailable: much kB\n", "MemAvailable: 18446744073709551615 kB\n"]
+        {
+            assert_eq!(available(without), None, "{without}");
+        }
+    }
 
     #[test]
     fn a_mask_has_a_bit_for_each_node() {

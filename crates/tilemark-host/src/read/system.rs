@@ -5,6 +5,8 @@ use tilemark_plan::facts::{
     Turbo,
 };
 
+use tilemark_sys::mounts;
+
 use super::list::{missing, number, selected, text};
 use super::{devices, guests, memory, processors, tools};
 use crate::cgroup::{CgroupMounts, parse_mounts};
@@ -73,12 +75,12 @@ fn mitigations(host: &dyn HostView) -> Fact<Vec<Mitigation>> {
 }
 
 fn control_groups(host: &dyn HostView) -> Fact<ControlGroups> {
-    let mounts = match host.read("/proc/self/mountinfo") {
-        Err(error) => return missing("/proc/self/mountinfo", error),
+    let mounts = match host.read(mounts::OWN) {
+        Err(error) => return missing(mounts::OWN, error),
         Ok(text) => parse_mounts(&text),
     };
     let CgroupMounts { version_2: Some(mount_point), .. } = mounts else {
-        return missing("/proc/self/mountinfo", "no cgroup2 file system is mounted");
+        return missing(mounts::OWN, "no cgroup2 file system is mounted");
     };
     let path = format!("{mount_point}/cgroup.controllers");
     match host.read(&path) {

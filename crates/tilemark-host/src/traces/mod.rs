@@ -3,14 +3,13 @@
 //! Nothing here is changed or judged: a caller knows what was there before, and what is its own.
 
 mod loops;
-mod mounts;
 mod namespaces;
 mod network_devices;
 mod process;
 
 pub use loops::{LoopDevice, loop_devices};
-pub use mounts::{Mount, mounts};
 pub use namespaces::{Holder, holders, loop_devices_in, of_process};
 pub use network_devices::network_devices;
 pub(crate) use process::Stat;
 pub use process::{Process, start_ticks};
+pub use tilemark_sys::mounts::{Mount, mounts};

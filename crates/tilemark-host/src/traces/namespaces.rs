@@ -9,7 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mounts::{self, mounts};
+use tilemark_sys::files::read_kernel_text;
+use tilemark_sys::mounts::{self, mounts};
+
 use super::process::Process;
 
 /// Kinds that a run has of its own.
@@ -118,7 +120,7 @@ pub fn loop_devices_in(namespaces: &[String]) -> io::Result<BTreeSet<PathBuf>> {
             continue;
         }
         used.extend(links_in(&PathBuf::from(format!("/proc/{pid}/fd"))));
-        let mountinfo = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mountinfo = read_kernel_text(Path::new(&format!("/proc/{pid}/mountinfo"))).unwrap_or_default();
         used.extend(mounts::parse(&mountinfo).into_iter().map(|mount| PathBuf::from(mount.source)));
     }
     used.retain(|path| path.to_string_lossy().starts_with("/dev/loop"));

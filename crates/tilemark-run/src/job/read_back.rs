@@ -52,6 +52,11 @@ pub(crate) enum JobEnd {
     Failed,
 }
 
+/// A mount without its options, which others may change while it stays the same mount.
+fn identity(mount: Mount) -> Mount {
+    Mount { options: Vec::new(), ..mount }
+}
+
 /// Reads back what a job could have left.
 #[derive(Debug)]
 pub(crate) struct ReadBack {
@@ -76,7 +81,7 @@ impl ReadBack {
         Ok(Self {
             state: state.clone(),
             folders: folders.map(as_the_kernel_names_it).collect(),
-            mounts: mounts()?.into_iter().collect(),
+            mounts: mounts()?.into_iter().map(identity).collect(),
             loops: loop_devices()?.into_iter().collect(),
             network_devices: network_devices()?.into_iter().collect(),
             under_way: None,
@@ -166,8 +171,8 @@ impl ReadBack {
     }
 
     fn new_mounts(&self) -> io::Result<Vec<LeftOver>> {
-        let new =
-            mounts()?.into_iter().filter(|mount| !self.mounts.contains(mount) && self.is_below(&mount.point));
+        let mounts = mounts()?.into_iter().map(identity);
+        let new = mounts.filter(|mount| !self.mounts.contains(mount) && self.is_below(&mount.point));
         let named = new.map(|mount| {
             let point = mount.point.display();
             left(
@@ -453,6 +458,7 @@ mod tests {
             mount(&elsewhere);
             device("tilemark0");
             device("guestbook");
+            run("mount", &["-o", "remount,size=1m", older.to_str().unwrap()]);
             let found = of.found(&read_back);
             let named =
                 format!("the mount {} (tmpfs of tilemark-test)", newer.canonicalize().unwrap().display());

@@ -300,9 +300,7 @@ impl World for RealWorld<'_> {
     }
 
     fn memory_available(&self) -> Option<Bytes> {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-        Some(Bytes::from_kib(line.split_whitespace().nth(1)?.parse().ok()?))
+        tilemark_sys::memory::available_bytes().map(Bytes::new)
     }
 
     fn disk_available(&self) -> Option<Bytes> {

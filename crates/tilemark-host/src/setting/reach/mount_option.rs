@@ -6,22 +6,20 @@ use std::path::Path;
 
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick};
-use tilemark_sys::files::read_kernel_text;
-
-const MOUNTS: &str = "/proc/self/mountinfo";
+use tilemark_sys::mounts::{Mount, mounts};
 
 const ON: &str = "on";
 const OFF: &str = "off";
 
 /// Whether the mount has the option.
 pub(super) fn read(mount: &Path, option: &str) -> io::Result<String> {
-    let options = options(&read_kernel_text(MOUNTS.as_ref())?, mount)?;
+    let options = options(mounts()?, mount)?;
     Ok(if options.iter().any(|found| found == option) { ON } else { OFF }.to_owned())
 }
 
 /// Gives the file system the option, or all others without it.
 pub(super) fn write(mount: &Path, option: &str, text: &str) -> io::Result<()> {
-    let mut options = options(&read_kernel_text(MOUNTS.as_ref())?, mount)?;
+    let mut options = options(mounts()?, mount)?;
     options.retain(|found| found != option && !matches!(found.as_str(), "rw" | "ro"));
     if text.trim() == ON {
         options.push(option.to_owned());
@@ -36,17 +34,11 @@ pub(super) fn write(mount: &Path, option: &str, text: &str) -> io::Result<()> {
     Ok(fsconfig_reconfigure(&picked)?)
 }
 
-/// Options of the file system at a mount point: the last field of its line (proc_pid_mountinfo(5)). Of several mounts on one point the
-/// last one is seen.
-fn options(mountinfo: &str, mount: &Path) -> io::Result<Vec<String>> {
-    let of_line = |line: &str| {
-        let (before, after) = line.split_once(" - ")?;
-        let point = crate::cgroup::unescape(before.split(' ').nth(4)?);
-        (Path::new(&point) == mount)
-            .then(|| after.split(' ').nth(2).unwrap_or_default().split(',').map(str::to_owned).collect())
-    };
-    mountinfo.lines().rev().find_map(of_line).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("nothing is mounted at {}", mount.display()))
+/// Options of the file system at a mount point. Of several mounts on one point the last one is seen.
+fn options(mounts: Vec<Mount>, point: &Path) -> io::Result<Vec<String>> {
+    let mount = mounts.into_iter().rev().find(|mount| mount.point == point);
+    mount.map(|mount| mount.options).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, format!("nothing is mounted at {}", point.display()))
     })
 }
 
@@ -56,21 +48,23 @@ mod tests {
     use rustix::mount::{MountFlags, mount};
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use tilemark_sys::files::read_kernel_text;
+    use tilemark_sys::mounts::{OWN, parse};
 
     #[test]
     fn the_options_of_the_file_system_are_found_and_not_those_of_the_mount() {
         let text = "29 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,favordynmods\n\
                     30 24 0:27 / /tmp rw - tmpfs none rw\n";
-        let found = options(text, Path::new("/sys/fs/cgroup")).unwrap();
+        let found = options(parse(text), Path::new("/sys/fs/cgroup")).unwrap();
         assert_eq!(found, ["rw", "nsdelegate", "favordynmods"]);
-        assert!(options(text, Path::new("/absent")).unwrap_err().to_string().contains("/absent"));
+        assert!(options(parse(text), Path::new("/absent")).unwrap_err().to_string().contains("/absent"));
     }
 
     const MOUNTS_IN: &str = "TILEMARK_TEST_MOUNTS_IN";
 
     /// Flags of the mount itself: field 6 of its line.
     fn flags(mount: &Path) -> String {
-        let text = read_kernel_text(MOUNTS.as_ref()).unwrap();
+        let text = read_kernel_text(OWN.as_ref()).unwrap();
         let line = text.lines().rev().find(|line| line.split(' ').nth(4) == mount.to_str());
         line.unwrap().split(' ').nth(5).unwrap().to_owned()
     }
@@ -86,7 +80,7 @@ mod tests {
             let odd = folder.join(OsStr::from_bytes(b"\xff"));
             std::fs::create_dir(&odd).unwrap();
             mount("none", &odd, "tmpfs", MountFlags::empty(), c"size=1m").unwrap();
-            assert!(std::fs::read_to_string(MOUNTS).is_err(), "the kernel escapes it");
+            assert!(std::fs::read_to_string(OWN).is_err(), "the kernel escapes it");
             assert_eq!(crate::cgroup::mount_point().ok(), tree);
             let before = flags(folder);
             assert!(before.contains("nosuid,nodev,noexec,noatime"), "{before}");
