@@ -1,5 +1,5 @@
-//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, in messages, and in the
-//! names and comments of the source.
+//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, in messages, in TOML files
+//! and scripts, and in the names and comments of the source.
 
 use crate::{
     cargo::workspace,
@@ -27,6 +27,8 @@ const PAGES: [&str; 5] = [
     "CHANGELOG.md",
     "crates/tilemark-host/src/setting/known/catalogue.txt",
 ];
+/// Folders whose TOML files and scripts are read.
+const DATA: [&str; 4] = ["scenarios", "profiles", "crates", "xtask"];
 /// Where the comments of the flags are the texts of `--help`.
 const HELP: &str = "crates/tilemark/src/arguments.rs";
 /// Rules that are for the words of users only, as names: in comments they are good English, or name a key of the record.
@@ -37,6 +39,7 @@ const RIGHT_IN_SOURCE: [&str; 5] = ["as_it_was", "as_they_were", "is_no", "of_wh
 pub(crate) fn check() -> Result<()> {
     let rules = rules(&read(RULES)?);
     let mut faults: Vec<String> = in_documents(&rules)?.iter().map(ToString::to_string).collect();
+    faults.extend(in_data(&rules)?.iter().map(ToString::to_string));
     faults.extend(against_left(&in_messages(&rules)?, &left()?));
     faults.extend(in_source(&rules)?.iter().map(ToString::to_string));
     if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
@@ -142,6 +145,34 @@ fn in_documents(rules: &[Rule]) -> Result<Vec<Found>> {
         found.extend(uses(rules, HELP, line, &text));
     }
     Ok(found)
+}
+
+/// What TOML files and the report's scripts have. Third-party files are in folders named `vendor`.
+fn in_data(rules: &[Rule]) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for folder in DATA.map(|folder| workspace().join(folder)) {
+        for path in [files_with_tests(&folder, "toml")?, files_with_tests(&folder, "js")?].concat() {
+            let file = name_of(&path);
+            if !file.contains("/vendor/") {
+                found.extend(uses(rules, &file, 1, &readable(&read(&file)?, &file)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The text of a TOML or JavaScript file, with its names as words. A comment or a text that continues on the next line has nothing
+/// between its words.
+fn readable(source: &str, file: &str) -> String {
+    let is_script = file.ends_with(".js");
+    let sign = if is_script { "//" } else { "#" };
+    let lines = source.lines().map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix(sign).unwrap_or(line).trim_end_matches('\\')
+    });
+    let text = spoken(&lines.collect::<Vec<_>>().join("\n")).replace("\\n", " ");
+    // In a script, backticks are around texts.
+    if is_script { text.replace('`', "\"") } else { text }
 }
 
 /// The folders of our crates.
@@ -350,10 +381,11 @@ fn comment_of(line: &str) -> Option<&str> {
     Some(comment.trim_start_matches(['/', '!']).trim())
 }
 
-/// The names of a Rust file as words, each with the first line that has it.
+/// The names of a Rust file as words, the file's own name too, each with the first line that has it.
 fn names(source: &str, file: &str) -> Result<Vec<(usize, String)>> {
     let Ok(tokens) = source.parse::<TokenStream>() else { bail!("{file} is not Rust") };
-    let mut first_lines = BTreeMap::new();
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str()).context("a file has a name")?;
+    let mut first_lines = BTreeMap::from([(stem.to_owned(), 1)]);
     collect_names(tokens, &mut first_lines);
     Ok(first_lines.into_iter().map(|(name, line)| (line, spoken(&name))).collect())
 }
@@ -479,6 +511,45 @@ mod tests {
             [spoken("WasSaidOf"), spoken("said_of"), spoken("TOLD")],
             ["was said of", "said of", "told"]
         );
+    }
+
+    #[test]
+    fn a_file_has_a_name_too() {
+        assert_eq!(names("", "crates/a/src/was_told.rs").unwrap(), [(1, "was told".to_owned())]);
+    }
+
+    #[test]
+    fn toml_and_scripts_are_read_over_the_ends_of_lines_with_comments_texts_and_names() {
+        let found = |file: &str, source: &str| -> Vec<usize> {
+            let found = uses(&rules(TABLE), file, 1, &readable(source, file));
+            found.into_iter().map(|found| found.line).collect()
+        };
+        let toml = "# It was said\n# of it.\nabout = \"\"\"\nIt is \\\nno port.\"\"\"\nis_told = \"`told` is a name\" # told";
+        assert_eq!(found("a.toml", toml), [1, 4, 6, 6]);
+        let script = "// It was said\n  // of it.\nconst isTold = [\"a\\ntold\", `${b} is no port`]; // told";
+        assert_eq!(found("a.js", script), [1, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn every_toml_file_and_script_of_ours_is_read() {
+        // A word of each: the rules of this test.
+        let table = "| `schema`, `suite`, `published`, `weight`, `draws`, `echarts` | - |";
+        let found = in_data(&rules(table)).unwrap();
+        let is_read = |file: &str| found.iter().any(|found| found.file == file);
+        for folder in ["scenarios", "profiles", "crates/tilemark-image/images"] {
+            for path in files(&workspace().join(folder), "toml").unwrap() {
+                assert!(is_read(&name_of(&path)), "{} is not read", path.display());
+            }
+        }
+        for file in [
+            "crates/tilemark-plan/src/workload/job-mixes.toml",
+            "crates/tilemark-report/published.toml",
+            "crates/tilemark-report/assets/report.js",
+            "xtask/src/lab/image.toml",
+        ] {
+            assert!(is_read(file), "{file} is not read");
+        }
+        assert!(!found.iter().any(|found| found.file.contains("echarts/")), "third-party files are read");
     }
 
     #[test]

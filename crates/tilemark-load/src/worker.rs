@@ -7,7 +7,7 @@
 
 mod buffers;
 mod exchange;
-mod telling;
+mod reporting;
 
 use crate::{
     LoadError, Stop, clock,
@@ -138,7 +138,7 @@ impl Worker {
         self.start(origin, &epoll, links)?;
         self.run_until_end(&epoll, links, &mut buffers, stop)?;
         self.give_up_the_rest(links);
-        self.tell_end(links);
+        self.report_end(links);
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Worker {
         let why = || "no answer until the end of the load".to_owned();
         for place in 0..self.connections.len() {
             if let Doing::Asking(due) = self.connections[place].doing {
-                self.tell_trouble(place, Some(&why), links);
+                self.report_trouble(place, Some(&why), links);
                 self.note(self.connections[place].lane, due, now, unanswered, links);
             }
         }

@@ -196,7 +196,7 @@
         hint: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `discarded: ${repeat.void}` : "kept"]),
       })),
     });
-    // The steps of which it cannot be said whether they hold: a band behind them.
+    // Steps that are undecided: a band behind each.
     const undecided = drawn.filter((line) => line.lead).flatMap((line) => line.points.filter((point) => point.outcome === "undecided" && !point.struck));
     if (undecided.length > 0) series.push({
       type: "custom", silent: true, z: 0, animation: false, xAxisIndex: 0, yAxisIndex: 0, clip: true, data: undecided.map((point) => [point.step, to(data.gate.p99_ms)]),

@@ -5,7 +5,7 @@
 //! leaves the guest's serial port busy until there is room. Nothing is lost in the pipe; what is left out of the file is counted
 //! there.
 
-mod kept;
+mod excerpt;
 mod reader;
 mod tail;
 

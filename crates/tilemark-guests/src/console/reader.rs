@@ -1,6 +1,6 @@
 //! The thread that reads consoles.
 
-use super::{kept::ConsoleFile, tail::ConsoleTail};
+use super::{excerpt::ConsoleFile, tail::ConsoleTail};
 use crate::error::{GuestError, file};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},

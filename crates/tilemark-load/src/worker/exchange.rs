@@ -254,7 +254,7 @@ impl Worker {
         connection.proved_good();
         let lane = connection.lane;
         if answer.verdict != Verdict::Right {
-            self.tell_trouble(place, None, links);
+            self.report_trouble(place, None, links);
         } else if now >= self.origin + self.timing.warmup_ns && now < self.end {
             self.tallies[lane].in_time += 1;
         }
@@ -311,14 +311,14 @@ impl Worker {
         match connection.doing {
             Doing::Asking(due) => {
                 self.asking -= 1;
-                self.tell_trouble(place, Some(why), links);
+                self.report_trouble(place, Some(why), links);
                 self.note(lane, due, now, Answer { verdict, body_bytes: 0 }, links);
             }
             Doing::Resting => self.lanes[lane].lost(place as u32),
             Doing::Down | Doing::Connecting => {
                 connection.reason = Some(why());
                 if self.is_started {
-                    self.tell_trouble(place, Some(why), links);
+                    self.report_trouble(place, Some(why), links);
                 }
             }
         }

@@ -19,13 +19,13 @@ impl Worker {
 
     pub(super) fn count_offered(&mut self, lane: usize, intended: u64, links: &Links) {
         if let Some(second) = self.second_of(intended) {
-            self.tell_offered_before(lane, second, links);
+            self.report_offered_before(lane, second, links);
             self.tallies[lane].offered += 1;
         }
     }
 
     /// Reports the counts of all seconds of a lane before `second`: nothing more will be intended in them.
-    pub(super) fn tell_offered_before(&mut self, lane: usize, second: u32, links: &Links) {
+    pub(super) fn report_offered_before(&mut self, lane: usize, second: u32, links: &Links) {
         let stream = self.lanes[lane].stream;
         let tally = &mut self.tallies[lane];
         while tally.second < second {
@@ -51,7 +51,7 @@ impl Worker {
         self.cpu_at_tick = cpu;
         let last = self.seconds_of_measurement();
         for lane in 0..self.lanes.len() {
-            self.tell_offered_before(lane, second.min(last), links);
+            self.report_offered_before(lane, second.min(last), links);
         }
         self.hand_over(links);
         self.next_tick += SECOND_NS;
@@ -86,7 +86,7 @@ impl Worker {
     }
 
     /// Reports an error in words while there are few. Without `why` the conversation says it.
-    pub(super) fn tell_trouble(&mut self, place: usize, why: Option<&dyn Fn() -> String>, links: &Links) {
+    pub(super) fn report_trouble(&mut self, place: usize, why: Option<&dyn Fn() -> String>, links: &Links) {
         let connection = &self.connections[place];
         let tally = &mut self.tallies[connection.lane];
         if tally.errors >= ERRORS_KEPT {
@@ -98,12 +98,12 @@ impl Worker {
         let _ = links.tell.send(Message::Trouble { stream, text });
     }
 
-    pub(super) fn tell_end(&mut self, links: &Links) {
+    pub(super) fn report_end(&mut self, links: &Links) {
         let cpu = clock::thread_cpu();
         let start = self.origin + self.timing.warmup_ns;
         let seconds = self.seconds_of_measurement();
         for lane in 0..self.lanes.len() {
-            self.tell_offered_before(lane, seconds, links);
+            self.report_offered_before(lane, seconds, links);
         }
         self.hand_over(links);
         let in_time =

@@ -1,4 +1,4 @@
-//! A console's file, which has an end however long the console is.
+//! The excerpt of a console that is stored: its first and its last MiB, however long the console is.
 //!
 //! ```text
 //! first MiB | how many bytes were left out | last bytes: at least one MiB, at most two
