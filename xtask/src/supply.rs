@@ -1,7 +1,10 @@
 //! What the program is made of: licences, second versions and sources of all crates, checked by `deny.toml`; and that program and
-//! agent have the same features of the crates that both use.
+//! agent have the same features of the crates that both use, and no crate a dependency that it does not use.
 
-use crate::cargo::{cargo_command, workspace};
+use crate::{
+    cargo::{cargo_command, workspace},
+    unused::unused,
+};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use spdx::{Expression, Licensee, ParseMode};
@@ -139,6 +142,8 @@ pub(crate) fn check() -> Result<()> {
     let everything = ["--workspace", "--all-features", "--edges", "normal,build,dev"];
     let mut broken = Policy::read()?.broken(&packages(&everything)?);
     broken.extend(compiled_twice(&features("tilemark")?, &features("tilemark-agent")?));
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+    broken.extend(unused(&serde_json::from_str(&metadata)?)?);
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 

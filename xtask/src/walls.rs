@@ -1,5 +1,5 @@
-//! Which crate may know which, and the order of the folders of `tilemark-run`, both as docs/architecture.md has them; and that few files
-//! of a crate use each other in a circle.
+//! Which crate may know which, and the order of the folders of `tilemark-run`, both as docs/architecture.md has them; that few files
+//! of a crate use each other in a circle; and that few files name a workload.
 
 use crate::{
     cargo::{cargo_command, workspace},
@@ -14,6 +14,25 @@ use std::{collections::BTreeSet, fs, path::Path};
 const PAGE: &str = "docs/architecture.md";
 /// The crate whose folders have an order.
 const ORDERED: &str = "crates/tilemark-run/src";
+/// The heading of the part that draws the crates.
+const CRATES: &str = "## Crates";
+/// Crates that only tests and developers use.
+const NOT_DRAWN: [&str; 3] = ["tilemark-fixtures", "tilemark-fuzz", "xtask"];
+/// A workload, how many files may name it, and crates and folders that may do so as they like: its engine's, and that of test data.
+const WORKLOADS: [(&str, usize, &[&str]); 2] = [
+    ("sysbench", 7, &["tilemark-fixtures"]),
+    (
+        "messaging",
+        14,
+        &[
+            "tilemark-amqp",
+            "tilemark-amqp-load",
+            "tilemark-broker",
+            "tilemark-workloads/src/messaging",
+            "tilemark-fixtures",
+        ],
+    ),
+];
 
 /// Fails where a crate knows one that it must not, or is not in the table; and where too many files use each other.
 pub(crate) fn check() -> Result<()> {
@@ -23,8 +42,10 @@ pub(crate) fn check() -> Result<()> {
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     let page = fs::read_to_string(workspace().join(PAGE)).with_context(|| PAGE.to_owned())?;
     let mut broken = broken(&metadata, &page);
+    broken.extend(misdrawn(&metadata, &page));
     broken.extend(upwards(&page)?);
     broken.extend(in_circles(&metadata)?);
+    broken.extend(spread(&workspace().join("crates"), &WORKLOADS)?);
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("\n")) }
 }
 
@@ -52,6 +73,33 @@ fn broken(metadata: &Value, page: &str) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Crates that use one in their own line of the page's drawing or in a line above it, and crates of the program that are not drawn.
+fn misdrawn(metadata: &Value, page: &str) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let drawing = page.split(CRATES).nth(1).and_then(|part| part.split("```").nth(1)).unwrap_or_default();
+    let line_of = |name: &str| {
+        let short = name.strip_prefix("tilemark-").unwrap_or(name);
+        drawing.lines().position(|line| line.split_whitespace().any(|drawn| drawn == short))
+    };
+    let mut faults = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some(line) = line_of(name) else {
+            if !NOT_DRAWN.contains(&name) {
+                faults.push(format!("{name} is not in the drawing of {PAGE}"));
+            }
+            continue;
+        };
+        for dependency in list(&package["dependencies"]).iter().filter(|one| one["kind"].is_null()) {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            if used.starts_with("tilemark-") && line_of(used).is_none_or(|below| below <= line) {
+                faults.push(format!("{name} uses {used}, which is not below it in the drawing of {PAGE}"));
+            }
+        }
+    }
+    faults
 }
 
 /// The rows of a page's tables: name and cells, the name without its backticks and `/`.
@@ -128,6 +176,34 @@ fn in_circles(metadata: &Value) -> Result<Vec<String>> {
     Ok(circles)
 }
 
+/// Workloads that too many files of these crates name, tests aside.
+fn spread(crates: &Path, workloads: &[(&str, usize, &[&str])]) -> Result<Vec<String>> {
+    let all = files(crates, "rs")?;
+    let mut spread = Vec::new();
+    for (workload, most, own) in workloads {
+        let mut naming = Vec::new();
+        for path in &all {
+            let inside = path.strip_prefix(crates).context("a file of another folder")?;
+            let is_source = inside.components().any(|part| part.as_os_str() == "src");
+            if !is_source || own.iter().any(|own| inside.starts_with(own)) {
+                continue;
+            }
+            let source = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            if source.to_lowercase().contains(workload) {
+                naming.push(inside.display().to_string());
+            }
+        }
+        if naming.len() > *most {
+            spread.push(format!(
+                "{} files name {workload}, and {most} may: {}. Let a fact of the workload say what they need",
+                naming.len(),
+                naming.join(", ")
+            ));
+        }
+    }
+    Ok(spread)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +225,49 @@ mod tests {
         let swapped =
             page().replace("| `guests/` |", "| `x/` |").replace("| `standalone/` |", "| `guests/` |");
         assert!(upwards(&swapped).unwrap().iter().any(|fault| fault.contains("must not use `guests`")));
+    }
+
+    #[test]
+    fn a_crate_that_uses_one_above_it_or_is_not_drawn_is_found() {
+        let page = "## Crates\n```\n a b\n plan  \n units\n```";
+        let uses = |from, to| misdrawn(&package(from, to, Value::Null), page);
+        assert_eq!(uses("tilemark-a", "tilemark-units"), [""; 0]);
+        assert_eq!(uses("xtask", "tilemark-a"), [""; 0]);
+        assert_eq!(uses("tilemark-a", "serde"), [""; 0]);
+        for (from, to) in
+            [("tilemark-a", "tilemark-b"), ("tilemark-units", "tilemark-plan"), ("tilemark-a", "tilemark-c")]
+        {
+            let faults = uses(from, to);
+            assert!(faults.len() == 1 && faults[0].contains("not below it"), "{faults:?}");
+        }
+        assert_eq!(
+            uses("tilemark-new", "serde"),
+            ["tilemark-new is not in the drawing of docs/architecture.md"]
+        );
+    }
+
+    #[test]
+    fn a_workload_that_too_many_files_name_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [
+            "plan/src/web.rs",
+            "plan/src/a.rs",
+            "run/src/b.rs",
+            "run/src/b_tests.rs",
+            "run/tests/c.rs",
+            "web/src/d.rs",
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "fn f() { Web::new() }").unwrap();
+        }
+        let found = |most| spread(folder.path(), &[("web", most, &["web"])]).unwrap();
+        assert_eq!(found(3), [""; 0]);
+        let faults = found(2);
+        assert!(
+            faults.len() == 1 && faults[0].starts_with("3 files name web, and 2 may: plan/src/a.rs, "),
+            "{faults:?}"
+        );
     }
 
     #[test]

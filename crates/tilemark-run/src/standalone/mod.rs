@@ -1,5 +1,6 @@
 //! Commands that need no keeper: loads and data alone, the broker, `doctor`.
 
+pub mod broker;
 pub mod doctor;
 mod interruptible;
 pub mod messaging;

@@ -159,9 +159,9 @@ fn first_bytes(stream: &mut TcpStream, words: &[u8], timeout: Duration) -> Vec<u
 
 fn refusal(address: SocketAddr, wanted: Protocol, found: &str) -> Failure {
     let scheme = match found {
-        "HTTP" => Some("http:// (`tilemark load web`)"),
-        "AMQP 0-9-1" => Some("amqp:// (`tilemark load messaging-latency`)"),
-        "the protocol of MariaDB and MySQL" => Some("mysql:// (`tilemark load store`)"),
+        "HTTP" => Some("http://"),
+        "AMQP 0-9-1" => Some("amqp://"),
+        "the protocol of MariaDB and MySQL" => Some("mysql://"),
         "TLS" if wanted == Protocol::Http => Some("https://"),
         "TLS" if wanted == Protocol::Amqp => Some("amqps://"),
         _ => None,

@@ -5,12 +5,12 @@ use crate::{
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_run::standalone::messaging;
+use tilemark_run::standalone::broker::{self, BrokerSettings};
 
 /// Runs the reference broker, or checks its journal.
 pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
     if let Some(folder) = &arguments.check {
-        return match messaging::check_journal(folder) {
+        return match broker::check_journal(folder) {
             Err(failure) => screen::fail(&failure, Form::Text),
             Ok(found) => {
                 screen::print_text(&format!("{found}\n"));
@@ -23,7 +23,7 @@ pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
         let tls = if has_tls { " with TLS" } else { "" };
         screen::note(&format!("listening on {address}{tls}; guest/guest from this machine; Ctrl-C ends it"))
     };
-    let settings = messaging::BrokerSettings {
+    let settings = BrokerSettings {
         listen: arguments.listen,
         tls: arguments.tls_cert.zip(arguments.tls_key),
         journal: arguments.journal,
@@ -31,7 +31,7 @@ pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
         memory_limit: arguments.memory_limit,
         notify: |notice| screen::note(&notice.to_string()),
     };
-    match messaging::broker(settings, listening) {
+    match broker::broker(settings, listening) {
         Err(failure) => screen::fail(&failure, Form::Text),
         Ok(()) => ExitCode::SUCCESS,
     }
