@@ -68,11 +68,11 @@ pub trait Director: Sync {
     }
 }
 
-/// A load by itself.
+/// Of a load that is by itself: it begins at once, and ends as its settings say.
 #[derive(Debug, Default)]
-pub(crate) struct Alone(Gauge);
+pub(crate) struct Undirected(Gauge);
 
-impl Director for Alone {
+impl Director for Undirected {
     fn thread_begins(&self) {}
     fn ready(&self) -> Option<Instant> {
         Some(Instant::now())

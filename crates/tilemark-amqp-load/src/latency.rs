@@ -12,7 +12,7 @@ use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
 use tilemark_amqp::PublishBatch;
 
-use crate::director::{Alone, Director};
+use crate::director::{Director, Undirected};
 use crate::input::interpret;
 use crate::publisher::Sample;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
@@ -91,7 +91,7 @@ fn histogram() -> Histogram<u64> {
 
 /// Runs the load: one queue, one publisher by the schedule, one subscriber.
 pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
-    latency_under(load, &Alone::default())
+    latency_under(load, &Undirected::default())
 }
 
 /// [`latency`] as one of several loads, or with a way to end it.

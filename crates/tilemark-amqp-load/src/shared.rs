@@ -179,7 +179,7 @@ pub(crate) fn random_run() -> (String, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::director::Alone;
+    use crate::director::Undirected;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -190,7 +190,7 @@ mod tests {
     fn a_thread_that_cannot_be_made_ends_the_load_and_nobody_waits_for_it() {
         let (say, said) = mpsc::channel();
         std::thread::spawn(move || {
-            let director = Alone::default();
+            let director = Undirected::default();
             let shared = Shared::new(1, &director, 1);
             let began = std::thread::scope(|scope| {
                 let waits = || {

@@ -3,7 +3,7 @@
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::director::{Alone, Director};
+use crate::director::{Director, Undirected};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::{acknowledging, size_bytes};
@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 
 /// Runs the load. All threads connect first; then all start together.
 pub fn throughput(load: &ThroughputLoad) -> Result<ThroughputReport, LoadError> {
-    throughput_under(load, &Alone::default())
+    throughput_under(load, &Undirected::default())
 }
 
 /// [`throughput`] as one of several loads, or with a way to end it.

@@ -1136,7 +1136,7 @@ fn two_hosts_that_differ_are_confirmed_as_a_pair() {
         let found = verdict::of(folder.path()).unwrap();
         let chosen = verdict::to_confirm(&found, 7).unwrap();
         assert_eq!((&*chosen.suspects, chosen.others.len()), (&["h1".to_owned(), "h2".to_owned()][..], 0));
-        assert_eq!((chosen.order.len(), chosen.alone.len()), (2, 0));
+        assert_eq!((chosen.order.len(), chosen.unconfirmable.len()), (2, 0));
         let again = |slow: f64| {
             let mut again: Vec<Host> =
                 first[..2].iter().map(|host| Host { seed: host.seed + 100, ..host.clone() }).collect();
@@ -1187,13 +1187,13 @@ fn a_group_in_which_nobody_else_can_be_measured_is_not_measured_again() {
     assert_eq!(found.named, ["h1"], "{}", found.sentence);
     let chosen = verdict::to_confirm(&found, 7).unwrap();
     let group = host(&found, "h1").group.clone().unwrap();
-    let alone = verdict::Alone { group, suspects: vec!["h1".to_owned()] };
-    assert_eq!((&*chosen.alone, chosen.order.len()), (&[alone.clone()][..], 0));
+    let unconfirmable = verdict::Unconfirmable { group, suspects: vec!["h1".to_owned()] };
+    assert_eq!((&*chosen.unconfirmable, chosen.order.len()), (&[unconfirmable.clone()][..], 0));
     // Beside a group that can be confirmed it is left out.
     hosts[3].slow = 1.15;
     let chosen = verdict::to_confirm(&judged(&hosts), 7).unwrap();
     assert_eq!((&*chosen.suspects, chosen.order.len()), (&["h4".to_owned()][..], 3));
-    assert_eq!(chosen.alone, [alone]);
+    assert_eq!(chosen.unconfirmable, [unconfirmable]);
 }
 
 #[test]

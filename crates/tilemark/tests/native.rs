@@ -239,6 +239,23 @@ fn held_in(journal: &[u8]) -> Vec<(String, String)> {
 }
 
 #[test]
+fn guests_copy_memory_beside_each_other_and_every_copy_is_right() {
+    let Some(real) = Real::new() else { return };
+    let run = "run memory --on native --offline --not-alone --tiles 2 --json --set measure.repeats=1 \
+               --set measure.warmup=1s --set measure.length=2s";
+    let said = real.home.says(&words(run));
+    // Beside other work it is at most "cannot tell".
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result = said.result();
+    let record = real.record(&result.run);
+    let summary = record.repeats().unwrap()[0].summary().unwrap();
+    let load = &summary.loads[0];
+    assert!(load.completed > 0, "{load:?}");
+    assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
 fn idle_guests_are_watched_and_counted_as_a_density() {
     let Some(real) = Real::new() else { return };
     let run = ["run", "density", "--on", "native", "--tiles", "3", "--offline", "--not-alone", "--json"];

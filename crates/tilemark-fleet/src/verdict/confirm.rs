@@ -34,12 +34,12 @@ pub struct ToConfirm {
     /// All of them in random order: whoever measures cannot see which is which.
     pub order: Vec<String>,
     /// Hosts that differ and cannot be confirmed.
-    pub alone: Vec<Alone>,
+    pub unconfirmable: Vec<Unconfirmable>,
 }
 
 /// Hosts of a group that differ, and beside which no other host of the group can be measured: none is both compared and trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alone {
+pub struct Unconfirmable {
     /// The group's name.
     pub group: String,
     /// Those that differ.
@@ -50,7 +50,7 @@ pub struct Alone {
 /// each other are measured again as a pair where their group has no other.
 pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut suspects, mut others, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut suspects, mut others, mut unconfirmable) = (Vec::new(), Vec::new(), Vec::new());
     for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
         let is_other = |host: &&FleetHost| {
             let is_compared = [FleetOutcome::Alike, FleetOutcome::CannotTell].contains(&host.outcome);
@@ -60,7 +60,7 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
             found.hosts.iter().filter(is_other).map(|host| host.name.clone()).collect();
         let is_pair = group.named.len() == 2 && pair(found, group).is_some();
         if rest.is_empty() && !is_pair {
-            alone.push(Alone { group: group.name.clone(), suspects: group.named.clone() });
+            unconfirmable.push(Unconfirmable { group: group.name.clone(), suspects: group.named.clone() });
             continue;
         }
         rest.sort_by_cached_key(|name| natural_key(name));
@@ -69,13 +69,13 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
         suspects.extend(group.named.iter().cloned());
         others.extend(rest);
     }
-    if suspects.is_empty() && alone.is_empty() {
+    if suspects.is_empty() && unconfirmable.is_empty() {
         return None;
     }
     let mut order: Vec<String> = suspects.iter().chain(&others).cloned().collect();
     order.sort_by_cached_key(|name| natural_key(name));
     order.shuffle(&mut random);
-    Some(ToConfirm { suspects, others, order, alone })
+    Some(ToConfirm { suspects, others, order, unconfirmable })
 }
 
 /// The verdict of a fleet whose suspects were measured again in the fleet run `again`: only those that differ again, in the same measure

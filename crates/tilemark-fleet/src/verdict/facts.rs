@@ -42,7 +42,7 @@ pub(super) fn fact_sheet(
     backends: String,
 ) -> FactSheet {
     let equal = equal_facts(facts, result);
-    let work = work(result, settings, backends);
+    let work = run_facts(result, settings, backends);
     let mut all = others(facts, result);
     all.extend(equal.clone());
     all.extend(work.clone());
@@ -110,7 +110,7 @@ fn equal_facts(facts: &HostFacts, result: &RunResult) -> BTreeMap<String, String
 }
 
 /// Scenario, preset, settings and backends.
-fn work(
+fn run_facts(
     result: &RunResult,
     settings: &BTreeMap<String, String>,
     backends: String,

@@ -21,7 +21,7 @@ mod sentence;
 mod step;
 mod threads;
 
-pub use confirm::{Alone, ToConfirm, of_confirmed, to_confirm};
+pub use confirm::{ToConfirm, Unconfirmable, of_confirmed, to_confirm};
 pub use drift::compare;
 pub use group::Groups;
 pub use read::VerdictError;

@@ -4,7 +4,7 @@ use super::{limits::LENGTH_MAX, names::repeated};
 use crate::{
     problem::Say,
     scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, Scenario},
-    workload::{Alone, Place},
+    workload::{Exclusive, Place},
 };
 use tilemark_units::{Bytes, Span, did_you_mean, listed};
 
@@ -244,13 +244,13 @@ fn check_one_way(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
 
 /// Whether a guest has two of what it can serve one of only.
 pub(super) fn check_alone(scenario: &Scenario, say: &mut Say<'_>) {
-    let alone = |load: &Load| Some((alone_on(load)?, load.sender().unwrap_or(&load.guest).to_owned()));
+    let alone = |load: &Load| Some((exclusive(load)?, load.sender().unwrap_or(&load.guest).to_owned()));
     for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
 }
 
 /// What a guest can serve one of only: the one that sends the load, or the one that is loaded.
-fn alone_on(load: &Load) -> Option<Alone> {
-    if load.sender().is_some() { Some(Alone::Inside) } else { load.work.facts().alone_on() }
+fn exclusive(load: &Load) -> Option<Exclusive> {
+    if load.sender().is_some() { Some(Exclusive::Inside) } else { load.work.facts().exclusive() }
 }

@@ -1,7 +1,7 @@
 //! `command`: a program of the user's own.
 
 use super::{
-    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
+    facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place},
     whole_seconds::check_whole_warmup,
 };
 use crate::JsonSchema;
@@ -272,10 +272,6 @@ impl Facts for CommandParameters {
         InFlight { state: "running", ..InFlight::steady(1, "command") }
     }
 
-    fn connections(&self, _at: At) -> u32 {
-        0
-    }
-
     /// Its program decides when it does what.
     fn is_flat_out(&self) -> bool {
         true
@@ -319,8 +315,8 @@ impl Facts for CommandParameters {
         }
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        (self.from == CommandFrom::Guest).then_some(Alone::Inside)
+    fn exclusive(&self) -> Option<Exclusive> {
+        (self.from == CommandFrom::Guest).then_some(Exclusive::Inside)
     }
 
     fn programs(&self) -> Vec<Program> {

@@ -1,6 +1,6 @@
 //! `disk`: requests to the guest's data disks.
 
-use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
+use super::facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
 use crate::problem::Say;
 use crate::program::{FIO, Program};
@@ -76,10 +76,6 @@ impl Facts for DiskParameters {
         InFlight::steady(u64::from(self.depth) * at.disks as u64, "request")
     }
 
-    fn connections(&self, _at: At) -> u32 {
-        0
-    }
-
     fn needs_rate(&self) -> bool {
         !self.saturate
     }
@@ -125,8 +121,8 @@ impl Facts for DiskParameters {
         }
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Inside)
+    fn exclusive(&self) -> Option<Exclusive> {
+        Some(Exclusive::Inside)
     }
 
     fn is_counted_on_disks(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::{
 use std::time::Duration;
 use tilemark_units::{Bytes, Rate, Span};
 
-/// What others must know of a workload. What is left out is as most workloads have it.
+/// What others must know of a workload. What a workload leaves out has the value that most workloads have.
 pub trait Facts {
     /// What the loaded guest is for.
     fn role(&self) -> Role;
@@ -44,9 +44,9 @@ pub trait Facts {
     /// How much is in flight at the guest.
     fn in_flight(&self, at: At) -> InFlight;
 
-    /// Connections to the guest.
-    fn connections(&self, at: At) -> u32 {
-        at.connections
+    /// Connections to the guest that Tilemark opens for it.
+    fn connections(&self, _at: At) -> u32 {
+        0
     }
 
     /// It goes as fast as it can, whatever the load's loop.
@@ -78,7 +78,7 @@ pub trait Facts {
     }
 
     /// What a guest can serve one of only; `None`: several loads of it can share a guest.
-    fn alone_on(&self) -> Option<Alone> {
+    fn exclusive(&self) -> Option<Exclusive> {
         None
     }
 
@@ -239,14 +239,14 @@ impl InFlight {
 
 /// What of a guest serves one load only, and what to do about a second one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Alone {
+pub enum Exclusive {
     /// Its agent runs one load at a time.
     Inside,
     /// A second load would change what the first one's audit finds.
     Database,
 }
 
-impl Alone {
+impl Exclusive {
     pub(crate) const fn loads(self) -> &'static str {
         match self {
             Self::Inside => "loads that run inside it",

@@ -1,6 +1,6 @@
 //! `jobs`: a mix of small jobs that users run inside the guest, flat out or at a rate.
 
-use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
+use super::facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
 use crate::problem::Say;
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
@@ -352,10 +352,6 @@ impl Facts for JobsParameters {
         InFlight { state: "running", ..InFlight::steady(self.users.into(), "job") }
     }
 
-    fn connections(&self, _at: At) -> u32 {
-        0
-    }
-
     fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
         let (name, &Self { users, scale, .. }) = (load.name, self);
         for (what, count, most) in [("users", users, USERS_MAX), ("scale", scale, SCALE_MAX)] {
@@ -388,8 +384,8 @@ impl Facts for JobsParameters {
         self.check_disk(name, guest, say);
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Inside)
+    fn exclusive(&self) -> Option<Exclusive> {
+        Some(Exclusive::Inside)
     }
 
     fn memory(&self) -> Bytes {

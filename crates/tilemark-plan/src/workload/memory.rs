@@ -1,6 +1,6 @@
 //! `memory`: blocks of memory copied inside the guest.
 
-use super::facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
+use super::facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
 use crate::problem::Say;
 use crate::scenario::{guest::Guest, measure::Measure, role::Role};
@@ -47,10 +47,6 @@ impl Facts for MemoryParameters {
         InFlight { state: "being copied", ..InFlight::steady(self.threads.into(), "block") }
     }
 
-    fn connections(&self, _at: At) -> u32 {
-        0
-    }
-
     fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
         let (name, &Self { array, block, threads }) = (load.name, self);
         if block < PAGE || !block.get().is_multiple_of(PAGE.get()) || block > array {
@@ -69,8 +65,8 @@ impl Facts for MemoryParameters {
         }
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Inside)
+    fn exclusive(&self) -> Option<Exclusive> {
+        Some(Exclusive::Inside)
     }
 
     fn memory(&self) -> Bytes {

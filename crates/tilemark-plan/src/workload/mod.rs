@@ -21,7 +21,7 @@ mod whole_seconds;
 pub use command::{Better, CommandFrom, CommandParameters, LatencyUnit};
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
-pub use facts::{Alone, At, Facts, InFlight, LoadKeys, Place};
+pub use facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place};
 pub use found::{
     CommandFigure, Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow,
     StepLatency, StoreFigures, StoreServer, StoreVerdict,

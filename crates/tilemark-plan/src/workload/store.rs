@@ -2,7 +2,7 @@
 
 use super::{
     database::{CLIENTS_MAX, Data, FRAMES_EACH, StoreDatabase, StoreDurability, check_database_fits},
-    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
+    facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place},
 };
 use crate::JsonSchema;
 use crate::problem::Say;
@@ -135,8 +135,8 @@ impl Facts for StoreParameters {
         check_database_fits(self.database, &data, guest, say);
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Database)
+    fn exclusive(&self) -> Option<Exclusive> {
+        Some(Exclusive::Database)
     }
 
     fn shapes_service(&self) -> bool {

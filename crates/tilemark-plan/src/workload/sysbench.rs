@@ -2,7 +2,7 @@
 
 use super::{
     database::{CLIENTS_MAX, Data, StoreDatabase, check_database_fits},
-    facts::{Alone, At, Facts, InFlight, LoadKeys, Place},
+    facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place},
     whole_seconds::check_whole_warmup,
 };
 use crate::JsonSchema;
@@ -74,10 +74,6 @@ impl Facts for SysbenchParameters {
         InFlight::steady(self.threads.into(), "transaction")
     }
 
-    fn connections(&self, _at: At) -> u32 {
-        0
-    }
-
     fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         let name = load.name;
         let SysbenchParameters { tables, rows, threads } = *self;
@@ -102,8 +98,8 @@ impl Facts for SysbenchParameters {
         check_database_fits(StoreDatabase::Mariadb, &data, guest, say);
     }
 
-    fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Database)
+    fn exclusive(&self) -> Option<Exclusive> {
+        Some(Exclusive::Database)
     }
 
     fn emulated_seconds(&self) -> Option<f64> {

@@ -338,6 +338,10 @@ impl Facts for WebParameters {
         InFlight::steady(at.connections.into(), "request")
     }
 
+    fn connections(&self, at: At) -> u32 {
+        at.connections
+    }
+
     fn check(&self, load: &LoadKeys<'_>, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
         web_check::check(self, load.name, say);
         self.check_port(load.name, guest, say);

@@ -18,7 +18,7 @@ use std::{path::Path, process::ExitCode};
 use tilemark_fleet::{
     End, EndedWork, Fleet, FleetFolder, FleetOrder, PlannedHost, Site, Watch, cancel, clean, collect_all,
     fleets, plan, run, status,
-    verdict::{self, Alone, FleetDrift, FleetVerdict, Groups, ToConfirm, VerdictError},
+    verdict::{self, FleetDrift, FleetVerdict, Groups, ToConfirm, Unconfirmable, VerdictError},
 };
 use tilemark_run::{
     failure::{Failure, FailureCode},
@@ -434,14 +434,14 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<(FleetVerdict, u8), Fa
 
 /// Names the groups in which nothing can be confirmed. Where it is so in all, nothing is measured.
 fn can_be_confirmed(chosen: &ToConfirm) -> Result<(), Failure> {
-    let words = |alone: &Alone| {
-        let differ = alone.suspects.join(", ");
+    let words = |unconfirmable: &Unconfirmable| {
+        let differ = unconfirmable.suspects.join(", ");
         format!(
             "{}: no other host that is trusted and compared can be measured again beside {differ}",
-            alone.group
+            unconfirmable.group
         )
     };
-    let all: Vec<String> = chosen.alone.iter().map(words).collect();
+    let all: Vec<String> = chosen.unconfirmable.iter().map(words).collect();
     if chosen.suspects.is_empty() {
         return Err(Failure::new(
             FailureCode::BadInput,
