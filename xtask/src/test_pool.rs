@@ -26,21 +26,21 @@ const BEFORE_OTHERS: &str = "xtask/lab";
 const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
 const FIRST: [&str; 15] = [
-    "tilemark/native",
     "tilemark/own_disk",
-    "tilemark-guests/emulated",
-    "tilemark/emulated",
-    "tilemark/whole_commands",
-    "tilemark/bad_host",
-    "tilemark/odd_home",
-    "tilemark-image/image",
-    "tilemark-run/tilemark_run",
     "tilemark/fleet",
-    "tilemark/fleet_attacks",
-    "tilemark-broker/clients",
+    "tilemark/native",
+    "tilemark-run/tilemark_run",
+    "tilemark/emulated",
+    "tilemark-guests/emulated",
     "tilemark-report/browser",
     "tilemark-store/databases",
-    "tilemark-amqp-load/broker_j",
+    "tilemark/whole_commands",
+    "tilemark/bad_host",
+    "tilemark/fleet_attacks",
+    "tilemark/consolidation",
+    "tilemark-broker/clients",
+    "tilemark/placement",
+    "tilemark/odd_home",
 ];
 /// Programs whose tests wait for most of their time, for brokers, databases and machines to start or to end: the longest first. They run
 /// one after another beside the lab, and then beside as many others as if they were not there: they want an eighth of a processor.
@@ -75,6 +75,9 @@ const MEMORY: &str = "/dev/shm";
 const MEMORY_MIN_BYTES: u64 = 1 << 30;
 /// Programs at once, beyond one for each processor and one that waits: with as many programs as processors, these idled for a third of the time.
 const ONE_MORE: usize = 1;
+/// Places in [`TestPrograms::over`].
+const WAITING_OVER: usize = 0;
+const COMPUTING_OVER: usize = 1;
 /// A clock tick of `/proc`, in milliseconds: USER_HZ is 100 on x86-64 (asm-generic/param.h).
 const MS_OF_TICK: u64 = 10;
 /// So many of the slowest are listed.
@@ -121,8 +124,8 @@ pub(crate) struct TestPrograms {
     environment: Vec<(&'static str, OsString)>,
     /// Those of the queues that have ended.
     ended: Mutex<Vec<Ended>>,
-    /// Set once [`Self::run_waiting`] has ended.
-    none_waits: OnceLock<()>,
+    /// Set once [`Self::run_waiting`] and [`Self::run_computing`] have ended.
+    over: [OnceLock<()>; 2],
 }
 
 /// Programs that are to run.
@@ -162,7 +165,7 @@ impl TestPrograms {
             others,
             environment,
             ended: Mutex::default(),
-            none_waits: OnceLock::new(),
+            over: [OnceLock::new(), OnceLock::new()],
         })
     }
 
@@ -179,7 +182,9 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_computing(&self) -> Result<()> {
-        self.in_turn(&self.computing, idle)
+        let outcome = self.in_turn(&self.computing, idle);
+        self.over[COMPUTING_OVER].get_or_init(|| ());
+        outcome
     }
 
     fn in_turn(&self, programs: &[TestProgram], command: Start) -> Result<()> {
@@ -194,12 +199,12 @@ impl TestPrograms {
     /// The names of all that failed.
     pub(crate) fn run_waiting(&self) -> Result<()> {
         let outcome = self.until_empty(&[&self.waiting]);
-        self.none_waits.get_or_init(|| ());
+        self.over[WAITING_OVER].get_or_init(|| ());
         outcome
     }
 
-    /// Runs the others, and what is left of those that wait. Once [`Self::run_waiting`] has ended, which another thread calls, its place is
-    /// taken by others.
+    /// Runs the others, and what is left of those that wait. Once [`Self::run_waiting`] or [`Self::run_computing`] has ended, which other
+    /// threads call, its place is taken by others.
     ///
     /// # Errors
     /// The names of all that failed.
@@ -208,12 +213,14 @@ impl TestPrograms {
         let of_each: Vec<Result<()>> = thread::scope(|scope| {
             let work = || self.until_empty(&[&self.others, &self.waiting]);
             let mut started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            started.push(scope.spawn(move || {
-                // Once the others are under way or over, nothing is left for this place.
-                while self.none_waits.get().is_none() && has_any(&self.others) {
-                    thread::sleep(Duration::from_millis(200));
-                }
-                work()
+            started.extend(self.over.iter().map(|over| {
+                scope.spawn(move || {
+                    // Once the others are under way or over, nothing is left for this place.
+                    while over.get().is_none() && has_any(&self.others) {
+                        thread::sleep(Duration::from_millis(200));
+                    }
+                    work()
+                })
             }));
             started
                 .into_iter()
@@ -441,8 +448,8 @@ mod tests {
         let [waiting, others] = [&made[..1], &made[1..]]
             .map(|row| Mutex::new(row.iter().map(|(_, program)| program.clone()).collect::<VecDeque<_>>()));
         let (first, computing, environment) = (Vec::new(), Vec::new(), Vec::new());
-        let (ended, none_waits) = (Mutex::default(), OnceLock::new());
-        let programs = TestPrograms { first, computing, waiting, others, environment, ended, none_waits };
+        let (ended, over) = (Mutex::default(), Default::default());
+        let programs = TestPrograms { first, computing, waiting, others, environment, ended, over };
         let (waiting, others) = thread::scope(|scope| {
             let waiting = scope.spawn(|| programs.run_waiting());
             let others = programs.run_others();
