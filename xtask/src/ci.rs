@@ -3,7 +3,7 @@
 //! free, and what only the compiler does takes that.
 
 use crate::{
-    cargo::{cargo, cargo_command, cargo_program, ended, target, workspace},
+    cargo::{cargo, cargo_command, cargo_program, ended, target, without_ours, workspace},
     decisions, figures,
     idle::idle,
     notices, profiles, promises, scenarios, schema, supply,
@@ -104,6 +104,7 @@ fn beside_the_tests(programs: &Option<TestPrograms>) -> Vec<Part> {
 fn idle_cargo(arguments: &[&str]) -> Result<()> {
     let mut command = idle(&cargo_program());
     command.args(arguments).current_dir(workspace());
+    without_ours(&mut command);
     // For the documents.
     command.env("RUSTDOCFLAGS", "-D warnings");
     let output = command.output().context("setsid (package util-linux) does not start")?;

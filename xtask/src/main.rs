@@ -49,9 +49,10 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
   soak [--seconds N] [--only TARGET]… [TRIAL]…
           the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
           names them, --only names fuzz targets
-  supply  check licences, versions, sources and shared features of all crates, by deny.toml, and that each is used
-  walls   check which crate depends on which, that no more than three files of a crate use each other in a circle, and that
-          few files name a workload
+  supply  check licences, versions, sources and shared features of all crates, by deny.toml, and that
+          our crates use all their dependencies
+  walls   check which crate depends on which and how they are drawn, that no more than three files of a crate use each other in a
+          circle, and in how many files the code names a workload
   words [--list | --lower]
           check documents, help and messages for the words that docs/writing.md rules out; list those that are left in messages,
           or lower their number in xtask/words-left.toml";

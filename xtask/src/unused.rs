@@ -1,6 +1,9 @@
 //! Dependencies that no code of their crate names.
 
-use crate::sources::{files, without_tests};
+use crate::{
+    cargo::list,
+    sources::{files, without_tests},
+};
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 use serde_json::Value;
@@ -25,24 +28,26 @@ pub(crate) fn unused(metadata: &Value) -> Result<Vec<String>> {
 }
 
 fn unused_of(package: &Value, named: &BTreeSet<String>) -> Vec<String> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let crate_name = package["name"].as_str().unwrap_or_default();
-    let exempt = list(&package["metadata"][EXEMPT[0]][EXEMPT[1]]);
+    let mut exempt: BTreeSet<&str> =
+        list(&package["metadata"][EXEMPT[0]][EXEMPT[1]]).iter().filter_map(Value::as_str).collect();
     let mut found = Vec::new();
     for dependency in list(&package["dependencies"]).iter().filter(|one| one["kind"] != "dev") {
         let name = ["rename", "name"].iter().find_map(|key| dependency[*key].as_str()).unwrap_or_default();
         let is_named = named.contains(&name.replace('-', "_"));
-        let is_exempt = exempt.iter().any(|one| one == name);
-        if !is_named && !is_exempt {
+        if !is_named && !exempt.remove(name) {
             found.push(format!("{crate_name} depends on {name}, which no code of it names: remove it"));
-        } else if is_named && is_exempt {
-            found.push(format!("{crate_name} has {name} in `{}`, and its code names it", EXEMPT.join(".")));
         }
     }
+    let stale = exempt.iter().map(|name| {
+        let list = EXEMPT.join(".");
+        format!("{crate_name} lists {name} in `package.metadata.{list}`, but its code names it, or it does not depend on it: remove it there")
+    });
+    found.extend(stale);
     found
 }
 
-/// All names in the sources of a crate, its tests aside.
+/// The crates and modules that the sources of a crate name, its tests aside: `name::…`, `use name`, `extern crate name`.
 fn named_in(folder: &Path) -> Result<BTreeSet<String>> {
     let mut sources = files(&folder.join("src"), "rs")?;
     sources.extend(Some(folder.join("build.rs")).filter(|script| script.exists()));
@@ -56,11 +61,19 @@ fn named_in(folder: &Path) -> Result<BTreeSet<String>> {
 }
 
 fn collect(tokens: TokenStream, named: &mut BTreeSet<String>) {
-    for token in without_tests(tokens) {
+    let tokens = without_tests(tokens);
+    let is_sign =
+        |place: usize| matches!(tokens.get(place), Some(TokenTree::Punct(sign)) if sign.as_char() == ':');
+    let brings_in =
+        |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "use" || word == "crate");
+    for (place, token) in tokens.iter().enumerate() {
         match token {
             TokenTree::Group(group) => collect(group.stream(), named),
             TokenTree::Ident(name) => {
-                named.insert(name.to_string());
+                let is_brought_in = place.checked_sub(1).is_some_and(|before| brings_in(&tokens[before]));
+                if is_brought_in || (is_sign(place + 1) && is_sign(place + 2)) {
+                    named.insert(name.to_string());
+                }
             }
             _ => {}
         }
@@ -76,7 +89,7 @@ mod tests {
     fn a_dependency_that_only_tests_name_is_unused() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("src")).unwrap();
-        let source = "// b\nuse a_b::X; fn f() -> c::Y { d!() }\n#[cfg(test)] mod tests { use e::Z; }";
+        let source = "// b\nuse a_b::X; fn f(d: c::Y) { d.g() }\n#[cfg(test)] mod tests { use e::Z; }";
         fs::write(folder.path().join("src/lib.rs"), source).unwrap();
         fs::write(folder.path().join("build.rs"), "fn main() { built::write() }").unwrap();
         let dependency = |name: &str, kind| json!({ "name": name, "kind": kind });
@@ -92,11 +105,13 @@ mod tests {
             let found = unused(&json!({ "packages": [package] })).unwrap();
             found.iter().map(|line| line.split([' ', ',']).nth(3).unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(names(&package), ["b", "e"]);
-        package["metadata"] = json!({ "tilemark": { "only-for-features": ["b", "e"] } });
+        assert_eq!(names(&package), ["b", "d", "e"]);
+        package["metadata"] = json!({ "tilemark": { "only-for-features": ["b", "d", "e"] } });
         assert_eq!(names(&package), [""; 0]);
-        package["metadata"]["tilemark"]["only-for-features"] = json!(["b", "d", "e"]);
+        package["metadata"]["tilemark"]["only-for-features"] = json!(["a-b", "b", "d", "e", "gone"]);
         let found = unused(&json!({ "packages": [package] })).unwrap();
-        assert!(found.len() == 1 && found[0].starts_with("ours has d in"), "{found:?}");
+        let stale: Vec<&str> =
+            found.iter().filter_map(|line| line.strip_prefix("ours lists ")?.split(' ').next()).collect();
+        assert_eq!(stale, ["a-b", "gone"], "{found:?}");
     }
 }

@@ -34,7 +34,7 @@ const HELP: &str = "crates/tilemark/src/arguments.rs";
 /// Rules that are for the words of users only, as names: in comments they are good English, or name a key of the record.
 const RIGHT_IN_SOURCE: [&str; 5] = ["as_it_was", "as_they_were", "is_no", "of_which", "voided"];
 
-/// Fails where a document, a help text, a name or a comment has such a word, or a crate's messages have more or fewer than are
+/// Fails where a document, a help text, a data file, a name or a comment has such a word, or a crate's messages have more or fewer than are
 /// allowed.
 pub(crate) fn check() -> Result<()> {
     let rules = rules(&read(RULES)?);
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn every_toml_file_and_script_of_ours_is_read() {
+    fn toml_files_and_scripts_of_scenarios_profiles_and_crates_are_read() {
         // A word of each: the rules of this test.
         let table = "| `schema`, `suite`, `published`, `weight`, `draws`, `echarts` | - |";
         let found = in_data(&rules(table)).unwrap();
@@ -543,6 +543,7 @@ mod tests {
         }
         for file in [
             "crates/tilemark-plan/src/workload/job-mixes.toml",
+            "crates/tilemark-plan/src/workload/session-shapes.toml",
             "crates/tilemark-report/published.toml",
             "crates/tilemark-report/assets/report.js",
             "xtask/src/lab/image.toml",

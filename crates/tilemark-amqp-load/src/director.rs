@@ -68,7 +68,7 @@ pub trait Director: Sync {
     }
 }
 
-/// Of a load that is by itself: it begins at once, and ends as its settings say.
+/// The director of a load that runs by itself: it begins at once, and ends as its settings say.
 #[derive(Debug, Default)]
 pub(crate) struct Undirected(Gauge);
 

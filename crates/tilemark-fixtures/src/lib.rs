@@ -10,7 +10,6 @@ use tilemark_plan::{
     plan::{AcceleratorVerdict, Backend, GuestPlan, Hardware, HostSummary, MacAddress, Plan, guest_address},
     resolve::{Request, resolve},
     scenario::Role,
-    workload::{MessagingParameters, Work},
 };
 use tilemark_units::Bytes;
 
@@ -155,21 +154,4 @@ pub fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 pub fn plan(scenario: &str, request: &Request, host: &HostSummary) -> Plan {
     let draft = Draft::from_toml(scenario, "test").unwrap_or_else(|problems| panic!("{problems}"));
     resolve(&draft, request, host).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
-/// Messages that end when so many are sent.
-pub fn counted(count: u64) -> Work {
-    Work::Messaging(MessagingParameters { count, ..MessagingParameters::default() })
-}
-
-/// Messages of this size, of 200 publishers for 300 subscribers.
-pub fn messages_of_500_clients(size: Bytes) -> Work {
-    let (queues, publishers, subscribers) = (100, 2, 3);
-    Work::Messaging(MessagingParameters {
-        size,
-        queues,
-        publishers,
-        subscribers,
-        ..MessagingParameters::default()
-    })
 }

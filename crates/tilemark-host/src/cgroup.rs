@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use tilemark_sys::files::read_kernel_text;
-use tilemark_sys::mounts;
+use tilemark_sys::mounts::{self, Mount};
 
 use crate::error::HostError;
 
@@ -26,10 +25,10 @@ pub struct CgroupMounts {
     pub version_1_controllers: Vec<String>,
 }
 
-/// The control groups in a list such as `/proc/self/mountinfo`.
-pub fn parse_mounts(mountinfo: &str) -> CgroupMounts {
+/// The control groups among mounts.
+pub fn control_groups(mounts: Vec<Mount>) -> CgroupMounts {
     let mut found = CgroupMounts::default();
-    for mount in mounts::parse(mountinfo) {
+    for mount in mounts {
         match mount.kind.as_str() {
             "cgroup2" if found.version_2.is_none() => {
                 found.version_2 = Some(mount.point.to_string_lossy().into_owned());
@@ -56,9 +55,8 @@ fn is_controller(option: &str) -> bool {
 /// # Errors
 /// [`HostError::NoControlGroups`] where none is mounted.
 pub fn mount_point() -> Result<PathBuf, HostError> {
-    let path = PathBuf::from(mounts::OWN);
-    let text = read_kernel_text(&path).map_err(failed("read", &path))?;
-    parse_mounts(&text).version_2.map(PathBuf::from).ok_or(HostError::NoControlGroups)
+    let mounts = mounts::of_this_thread().map_err(failed("read", Path::new(mounts::MOUNTINFO)))?;
+    control_groups(mounts).version_2.map(PathBuf::from).ok_or(HostError::NoControlGroups)
 }
 
 /// One group. Dropping it leaves it: whoever made it removes it, and a keeper that died has left it for `recover`.
@@ -284,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_version_2_tree_is_found_beside_version_1() {
-        let mounts = parse_mounts(HYBRID);
+        let mounts = control_groups(mounts::parse(HYBRID.as_bytes()));
         assert_eq!(mounts.version_2.as_deref(), Some("/sys/fs/cgroup/unified"));
         assert_eq!(mounts.version_1_controllers, ["cpu"]);
     }
@@ -292,6 +290,6 @@ mod tests {
     #[test]
     fn a_host_without_version_2_has_none() {
         let version_1: String = HYBRID.lines().take(3).map(|line| format!("{line}\n")).collect();
-        assert_eq!(parse_mounts(&version_1).version_2, None);
+        assert_eq!(control_groups(mounts::parse(version_1.as_bytes())).version_2, None);
     }
 }

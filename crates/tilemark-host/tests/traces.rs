@@ -6,9 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tilemark_host::traces::{
-    Holder, holders, loop_devices, loop_devices_in, mounts, network_devices, of_process,
-};
+use tilemark_host::traces::{Holder, holders, loop_devices, loop_devices_in, network_devices, of_process};
+use tilemark_sys::mounts;
 
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -87,14 +86,14 @@ fn a_mount_is_found_where_it_is() {
         let point = point.clone();
         move || {
             own_mounts_with(&point);
-            let mounts = mounts().unwrap();
+            let mounts = mounts::of_this_thread().unwrap();
             let here: Vec<_> = mounts.iter().filter(|mount| mount.point == point).collect();
             assert_eq!(here.len(), 1, "{mounts:?}");
             assert_eq!((here[0].kind.as_str(), here[0].source.as_str()), ("tmpfs", "tilemark-test"));
         }
     });
     thread.join().unwrap();
-    assert!(!found(&point) && !mounts().unwrap().iter().any(|mount| mount.point == point));
+    assert!(!found(&point) && !mounts::of_this_thread().unwrap().iter().any(|mount| mount.point == point));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tilemark_sys::mounts::{self, Mount, mounts};
+use tilemark_sys::mounts::{self, Mount};
 
 use crate::{ImageError, Result};
 
@@ -44,8 +44,8 @@ pub(crate) fn keep_folder(from: &Path, to: &Path) -> Result<()> {
 /// Removes a folder and all in it, unless something is mounted there: that could be the host's own.
 pub(crate) fn remove_unmounted(folder: &Path) -> Result<()> {
     let whole = folder.canonicalize().map_err(ImageError::io("remove", folder))?;
-    let mounts = mounts().map_err(ImageError::io("read", Path::new(mounts::OWN)))?;
-    if let Some(mount) = mount_below(mounts, &whole) {
+    let all = mounts::of_this_thread().map_err(ImageError::io("read", Path::new(mounts::MOUNTINFO)))?;
+    if let Some(mount) = mount_below(all, &whole) {
         return Err(ImageError::StillMounted { mount });
     }
     fs::remove_dir_all(&whole).map_err(ImageError::io("remove", folder))
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_mount_at_or_below_a_folder_is_found_and_none_beside_it() {
         let below = |folder| {
-            let text = "37 35 0:5 / /cache/.build\\0431/tree/proc rw - proc proc rw\n";
+            let text = b"37 35 0:5 / /cache/.build\\0431/tree/proc rw - proc proc rw\n";
             mount_below(mounts::parse(text), Path::new(folder))
         };
         assert!(below("/cache/.build#1").is_some());

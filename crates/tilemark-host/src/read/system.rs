@@ -9,10 +9,11 @@ use tilemark_sys::mounts;
 
 use super::list::{missing, number, selected, text};
 use super::{devices, guests, memory, processors, tools};
-use crate::cgroup::{CgroupMounts, parse_mounts};
+use crate::cgroup::{self, CgroupMounts};
 use crate::telemetry::parse::{HostProcessor, parse_stat};
 use crate::view::HostView;
 
+const MOUNTS: &str = "/proc/self/mountinfo";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 
 /// Reads what a host is. `kvm` is what timing guest work said ([`crate::accelerator`]): reading never runs guest code.
@@ -75,12 +76,12 @@ fn mitigations(host: &dyn HostView) -> Fact<Vec<Mitigation>> {
 }
 
 fn control_groups(host: &dyn HostView) -> Fact<ControlGroups> {
-    let mounts = match host.read(mounts::OWN) {
-        Err(error) => return missing(mounts::OWN, error),
-        Ok(text) => parse_mounts(&text),
+    let mounts = match host.read(MOUNTS) {
+        Err(error) => return missing(MOUNTS, error),
+        Ok(text) => cgroup::control_groups(mounts::parse(text.as_bytes())),
     };
     let CgroupMounts { version_2: Some(mount_point), .. } = mounts else {
-        return missing(mounts::OWN, "no cgroup2 file system is mounted");
+        return missing(MOUNTS, "no cgroup2 file system is mounted");
     };
     let path = format!("{mount_point}/cgroup.controllers");
     match host.read(&path) {

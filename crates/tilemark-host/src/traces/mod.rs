@@ -12,4 +12,3 @@ pub use namespaces::{Holder, holders, loop_devices_in, of_process};
 pub use network_devices::network_devices;
 pub(crate) use process::Stat;
 pub use process::{Process, start_ticks};
-pub use tilemark_sys::mounts::{Mount, mounts};

@@ -9,8 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tilemark_sys::files::read_kernel_text;
-use tilemark_sys::mounts::{self, mounts};
+use tilemark_sys::mounts;
 
 use super::process::Process;
 
@@ -85,8 +84,9 @@ pub fn holders(namespaces: &[String]) -> io::Result<BTreeSet<Holder>> {
             held.into_iter().map(|namespace| Holder::Process { process: process.clone(), namespace }),
         );
     }
-    let bound =
-        mounts()?.into_iter().filter(|mount| mount.kind == "nsfs" && namespaces.contains(&mount.root));
+    let bound = mounts::of_this_thread()?
+        .into_iter()
+        .filter(|mount| mount.kind == "nsfs" && namespaces.contains(&mount.root));
     found.extend(bound.map(|mount| Holder::Mount {
         id: mount.id,
         point: mount.point,
@@ -120,7 +120,7 @@ pub fn loop_devices_in(namespaces: &[String]) -> io::Result<BTreeSet<PathBuf>> {
             continue;
         }
         used.extend(links_in(&PathBuf::from(format!("/proc/{pid}/fd"))));
-        let mountinfo = read_kernel_text(Path::new(&format!("/proc/{pid}/mountinfo"))).unwrap_or_default();
+        let mountinfo = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
         used.extend(mounts::parse(&mountinfo).into_iter().map(|mount| PathBuf::from(mount.source)));
     }
     used.retain(|path| path.to_string_lossy().starts_with("/dev/loop"));

@@ -243,9 +243,9 @@ fn check_one_way(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
 }
 
 /// Whether a guest has two of what it can serve one of only.
-pub(super) fn check_alone(scenario: &Scenario, say: &mut Say<'_>) {
-    let alone = |load: &Load| Some((exclusive(load)?, load.sender().unwrap_or(&load.guest).to_owned()));
-    for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
+pub(super) fn check_exclusive(scenario: &Scenario, say: &mut Say<'_>) {
+    let shared = |load: &Load| Some((exclusive(load)?, load.sender().unwrap_or(&load.guest).to_owned()));
+    for (what, guest) in repeated(scenario.load.iter().filter_map(shared)) {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
 }

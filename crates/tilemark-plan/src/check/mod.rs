@@ -39,6 +39,6 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Problem> {
     measure::check_gate(scenario, &mut say);
     loads::check_what_is_served(scenario, &mut say);
     guests::check_asks(scenario, &mut say);
-    loads::check_alone(scenario, &mut say);
+    loads::check_exclusive(scenario, &mut say);
     problems
 }

@@ -44,7 +44,7 @@ pub trait Facts {
     /// How much is in flight at the guest.
     fn in_flight(&self, at: At) -> InFlight;
 
-    /// Connections to the guest that Tilemark opens for it.
+    /// Connections to the guest that Tilemark opens for this workload: the run's limit of open files and its load's memory depend on them.
     fn connections(&self, _at: At) -> u32 {
         0
     }

@@ -178,6 +178,7 @@ fn names() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// The comment of `load.connections` names it: `docs/scenarios.md` is made from that.
     #[test]
@@ -189,6 +190,15 @@ mod tests {
             .map(Work::name)
             .collect();
         assert_eq!(uses, ["web"]);
+    }
+
+    /// One over sockets that has none gets too few open files: add it here, and answer `connections`.
+    #[test]
+    fn workloads_over_sockets_have_connections() {
+        let at = At { connections: 77, disks: 1 };
+        let all = Work::all();
+        let over_sockets = all.iter().filter(|work| work.facts().connections(at) > 0).map(Work::name);
+        assert_eq!(over_sockets.collect::<BTreeSet<_>>(), ["messaging", "sessions", "store", "web"].into());
     }
 
     #[test]

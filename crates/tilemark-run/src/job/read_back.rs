@@ -24,11 +24,10 @@ use tilemark_guests::{is_data_disk, is_named_as_ours};
 use tilemark_host::{
     cgroup::Group,
     setting::{Held, Now, Outcome},
-    traces::{
-        Holder, LoopDevice, Mount, Process, holders, loop_devices, loop_devices_in, mounts, network_devices,
-    },
+    traces::{Holder, LoopDevice, Process, holders, loop_devices, loop_devices_in, network_devices},
 };
 use tilemark_record::result::LeftOver;
+use tilemark_sys::mounts::{self, Mount};
 
 /// The kernel ends mounts and loop devices some time after their last user.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,7 +80,7 @@ impl ReadBack {
         Ok(Self {
             state: state.clone(),
             folders: folders.map(as_the_kernel_names_it).collect(),
-            mounts: mounts()?.into_iter().map(identity).collect(),
+            mounts: mounts::of_this_thread()?.into_iter().map(identity).collect(),
             loops: loop_devices()?.into_iter().collect(),
             network_devices: network_devices()?.into_iter().collect(),
             under_way: None,
@@ -171,7 +170,7 @@ impl ReadBack {
     }
 
     fn new_mounts(&self) -> io::Result<Vec<LeftOver>> {
-        let mounts = mounts()?.into_iter().map(identity);
+        let mounts = mounts::of_this_thread()?.into_iter().map(identity);
         let new = mounts.filter(|mount| !self.mounts.contains(mount) && self.is_below(&mount.point));
         let named = new.map(|mount| {
             let point = mount.point.display();

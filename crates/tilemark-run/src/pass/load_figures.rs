@@ -477,7 +477,11 @@ mod tests {
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
     use std::time::Duration;
     use tilemark_agent_protocol::{StreamSecond, StreamTotal};
-    use tilemark_plan::{plan::Plan, resolve::Request, workload::JobKind};
+    use tilemark_plan::{
+        plan::Plan,
+        resolve::Request,
+        workload::{JobKind, MessagingParameters, Work},
+    };
     use tilemark_record::{jobs::JobTimes, summary::Quality};
 
     fn details(orders_per_minute: f64) -> LoadEvent {
@@ -614,7 +618,8 @@ mod tests {
         // By time: the plan's, behind a second of warm-up.
         assert_eq!(seconds(&point), [61.0; 3]);
         for load in &mut point.loads {
-            load.work = tilemark_fixtures::counted(1_000_000);
+            let counted = MessagingParameters { count: 1_000_000, ..MessagingParameters::default() };
+            load.work = Work::Messaging(counted);
         }
         assert_eq!(seconds(&point), [9.0, 601.0, 601.0]);
         // One that was lost has no totals.

@@ -245,7 +245,7 @@ mod tests {
     use std::{fs, net::Ipv4Addr, process::Command};
     use tilemark_plan::{
         plan::Demand,
-        workload::{CommandParameters, StoreParameters, WebParameters, Work},
+        workload::{CommandParameters, MessagingParameters, StoreParameters, WebParameters, Work},
     };
     use tilemark_units::Span;
 
@@ -262,8 +262,15 @@ mod tests {
         assert!(web(1) >= Bytes::from_gib(2) && web(1000) > web(1));
         assert_eq!(memory_limit(&job(Work::Command(CommandParameters::default()), 1)), None);
         // A thread for each publisher, subscriber and client, whatever the load says about connections.
-        let of_messages =
-            memory_limit(&job(tilemark_fixtures::messages_of_500_clients(Bytes::from_mib(16)), 4)).unwrap();
+        let size = Bytes::from_mib(16);
+        let messaging = MessagingParameters {
+            size,
+            queues: 100,
+            publishers: 2,
+            subscribers: 3,
+            ..MessagingParameters::default()
+        };
+        let of_messages = memory_limit(&job(Work::Messaging(messaging), 4)).unwrap();
         assert!(of_messages.get() > (500 * (8 + 4 * 16)) << 20, "{of_messages}");
         let store = StoreParameters { clients: 1000, ..StoreParameters::default() };
         assert!(memory_limit(&job(Work::Store(store), 4)).unwrap().get() > (1000 * 8) << 20);

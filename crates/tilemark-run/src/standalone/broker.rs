@@ -75,7 +75,7 @@ pub fn check_journal(folder: &Path) -> Result<JournalCheck, Failure> {
 
 /// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
 /// stored. `listening` is called with its address once.
-pub fn broker(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
+pub fn run(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
     let BrokerSettings { listen, tls, journal, accept_damage, memory_limit, notify } = settings;
     let tls = tls.map(|(certificate, key)| server_tls(&certificate, &key)).transpose()?;
     let usual = if tls.is_some() { TLS_PORT } else { PORT };
@@ -95,7 +95,7 @@ pub fn broker(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> R
         config.memory_limit_bytes = limit.get();
     }
     let broker = serve(config)?;
-    // It fails only where somebody handles them already, which no command that gets here does.
+    // It fails only where the signals have a handler already, which they have in no command that gets here.
     let _ = ctrlc::set_handler(broker.ender());
     listening(broker.address());
     broker.wait()?;

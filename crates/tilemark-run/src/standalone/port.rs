@@ -158,15 +158,16 @@ fn first_bytes(stream: &mut TcpStream, words: &[u8], timeout: Duration) -> Vec<u
 }
 
 fn refusal(address: SocketAddr, wanted: Protocol, found: &str) -> Failure {
-    let scheme = match found {
-        "HTTP" => Some("http://"),
-        "AMQP 0-9-1" => Some("amqp://"),
-        "the protocol of MariaDB and MySQL" => Some("mysql://"),
+    let other = match found {
+        "HTTP" => Some("another load, with http:// (`tilemark load --help`)"),
+        "AMQP 0-9-1" => Some("another load, with amqp:// (`tilemark load --help`)"),
+        "the protocol of MariaDB and MySQL" if wanted == Protocol::Postgresql => Some("mysql://"),
+        "the protocol of MariaDB and MySQL" => Some("another load, with mysql:// (`tilemark load --help`)"),
         "TLS" if wanted == Protocol::Http => Some("https://"),
         "TLS" if wanted == Protocol::Amqp => Some("amqps://"),
         _ => None,
     };
-    let other = scheme.map(|scheme| format!(", or send it what it speaks: {scheme}")).unwrap_or_default();
+    let other = other.map(|other| format!(", or use {other}")).unwrap_or_default();
     Failure::new(
         FailureCode::BadInput,
         format!("{address} speaks {found}, and {} is needed", wanted.name()),
@@ -210,26 +211,29 @@ mod tests {
         let ssh = server(b"SSH-2.0-OpenSSH_9.2\r\n", b"");
         let mysql = server(GREETING_OF_MYSQL, b"");
         let amqp = server(b"", b"AMQP\x00\x00\x09\x01");
-        for (address, wanted, found) in [
-            (http, Protocol::Amqp, "HTTP"),
-            (http, Protocol::Mysql, "HTTP"),
-            (http, Protocol::Postgresql, "HTTP"),
-            (ssh, Protocol::Amqp, "SSH"),
-            (ssh, Protocol::Http, "SSH"),
-            (ssh, Protocol::Mysql, "SSH"),
-            (ssh, Protocol::Postgresql, "SSH"),
-            (mysql, Protocol::Amqp, "MariaDB"),
-            (mysql, Protocol::Http, "MariaDB"),
-            (mysql, Protocol::Postgresql, "MariaDB"),
-            (amqp, Protocol::Http, "AMQP 0-9-1"),
-            (amqp, Protocol::Mysql, "AMQP 0-9-1"),
-            (amqp, Protocol::Postgresql, "AMQP 0-9-1"),
+        for (address, wanted, found, instead) in [
+            (http, Protocol::Amqp, "HTTP", "another load, with http:// ("),
+            (http, Protocol::Mysql, "HTTP", "another load, with http:// ("),
+            (http, Protocol::Postgresql, "HTTP", "another load, with http:// ("),
+            (ssh, Protocol::Amqp, "SSH", ""),
+            (ssh, Protocol::Http, "SSH", ""),
+            (ssh, Protocol::Mysql, "SSH", ""),
+            (ssh, Protocol::Postgresql, "SSH", ""),
+            (mysql, Protocol::Amqp, "MariaDB", "another load, with mysql:// ("),
+            (mysql, Protocol::Http, "MariaDB", "another load, with mysql:// ("),
+            (mysql, Protocol::Postgresql, "MariaDB", "mysql://"),
+            (amqp, Protocol::Http, "AMQP 0-9-1", "another load, with amqp:// ("),
+            (amqp, Protocol::Mysql, "AMQP 0-9-1", "another load, with amqp:// ("),
+            (amqp, Protocol::Postgresql, "AMQP 0-9-1", "another load, with amqp:// ("),
         ] {
             let failure = check(&[address], wanted).unwrap_err();
             assert_eq!(failure.code, FailureCode::BadInput);
             assert!(failure.message.contains(&format!("speaks {found}")) || failure.message.contains(found));
             assert!(failure.message.contains(wanted.name()), "{failure:?}");
-            assert!(failure.remedy.contains(wanted.scheme()), "{failure:?}");
+            let remedy = failure.remedy.split(", or use ").collect::<Vec<_>>();
+            assert!(remedy[0].ends_with(wanted.scheme()), "{failure:?}");
+            let other = remedy.get(1).copied().unwrap_or_default();
+            assert!(other.starts_with(instead) && other.is_empty() == instead.is_empty(), "{failure:?}");
         }
     }
 

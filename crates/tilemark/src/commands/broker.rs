@@ -31,7 +31,7 @@ pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
         memory_limit: arguments.memory_limit,
         notify: |notice| screen::note(&notice.to_string()),
     };
-    match broker::broker(settings, listening) {
+    match broker::run(settings, listening) {
         Err(failure) => screen::fail(&failure, Form::Text),
         Ok(()) => ExitCode::SUCCESS,
     }

@@ -6,20 +6,20 @@ use std::path::Path;
 
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick};
-use tilemark_sys::mounts::{Mount, mounts};
+use tilemark_sys::mounts::{self, Mount};
 
 const ON: &str = "on";
 const OFF: &str = "off";
 
 /// Whether the mount has the option.
 pub(super) fn read(mount: &Path, option: &str) -> io::Result<String> {
-    let options = options(mounts()?, mount)?;
+    let options = options(mounts::of_this_thread()?, mount)?;
     Ok(if options.iter().any(|found| found == option) { ON } else { OFF }.to_owned())
 }
 
 /// Gives the file system the option, or all others without it.
 pub(super) fn write(mount: &Path, option: &str, text: &str) -> io::Result<()> {
-    let mut options = options(mounts()?, mount)?;
+    let mut options = options(mounts::of_this_thread()?, mount)?;
     options.retain(|found| found != option && !matches!(found.as_str(), "rw" | "ro"));
     if text.trim() == ON {
         options.push(option.to_owned());
@@ -49,22 +49,27 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     use tilemark_sys::files::read_kernel_text;
-    use tilemark_sys::mounts::{OWN, parse};
+    use tilemark_sys::mounts::{MOUNTINFO, parse};
 
     #[test]
     fn the_options_of_the_file_system_are_found_and_not_those_of_the_mount() {
         let text = "29 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,favordynmods\n\
                     30 24 0:27 / /tmp rw - tmpfs none rw\n";
-        let found = options(parse(text), Path::new("/sys/fs/cgroup")).unwrap();
+        let found = options(parse(text.as_bytes()), Path::new("/sys/fs/cgroup")).unwrap();
         assert_eq!(found, ["rw", "nsdelegate", "favordynmods"]);
-        assert!(options(parse(text), Path::new("/absent")).unwrap_err().to_string().contains("/absent"));
+        assert!(
+            options(parse(text.as_bytes()), Path::new("/absent"))
+                .unwrap_err()
+                .to_string()
+                .contains("/absent")
+        );
     }
 
     const MOUNTS_IN: &str = "TILEMARK_TEST_MOUNTS_IN";
 
     /// Flags of the mount itself: field 6 of its line.
     fn flags(mount: &Path) -> String {
-        let text = read_kernel_text(OWN.as_ref()).unwrap();
+        let text = read_kernel_text(MOUNTINFO.as_ref()).unwrap();
         let line = text.lines().rev().find(|line| line.split(' ').nth(4) == mount.to_str());
         line.unwrap().split(' ').nth(5).unwrap().to_owned()
     }
@@ -80,7 +85,7 @@ mod tests {
             let odd = folder.join(OsStr::from_bytes(b"\xff"));
             std::fs::create_dir(&odd).unwrap();
             mount("none", &odd, "tmpfs", MountFlags::empty(), c"size=1m").unwrap();
-            assert!(std::fs::read_to_string(OWN).is_err(), "the kernel escapes it");
+            assert!(std::fs::read_to_string(MOUNTINFO).is_err(), "the kernel escapes it");
             assert_eq!(crate::cgroup::mount_point().ok(), tree);
             let before = flags(folder);
             assert!(before.contains("nosuid,nodev,noexec,noatime"), "{before}");
