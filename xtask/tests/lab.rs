@@ -432,8 +432,8 @@ fn a_real_qemu_is_pinned_to_a_node_with_its_memory_and_released_and_no_other_is_
     assert!(before.own_pages[0] >= PAGES_OF_GUEST, "{before:#?}");
     for moment in [pinned, after] {
         assert_eq!((&moment.threads, &moment.bound), (&before.threads, &before.bound));
-        // Pages of files, such as QEMU's own, are one guest's as much as the other's.
-        assert_eq!(moment.own_pages[1], before.own_pages[1], "{moment:#?}");
+        // Pages of files, such as QEMU's own, are one guest's as much as the other's. A process may get some new ones there by itself.
+        assert!(moment.own_pages[1] < before.own_pages[1] + PAGES_OF_GUEST / 100, "{moment:#?}");
     }
 }
 

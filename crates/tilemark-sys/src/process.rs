@@ -10,8 +10,8 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{Errno, FdFlags, fcntl_dupfd_cloexec},
     process::{
-        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
-        waitid,
+        Pid, PidfdFlags, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getrlimit, pidfd_open,
+        pidfd_send_signal, waitid,
     },
 };
 use std::{
@@ -64,6 +64,7 @@ pub struct Spawn {
     processors: Vec<u32>,
     memory: Option<NodeMask>,
     oom_score: Option<i16>,
+    longest_file: Option<u64>,
     cgroup: Option<OwnedFd>,
     walls: Option<Walls>,
 }
@@ -157,6 +158,7 @@ impl Spawn {
             processors: Vec::new(),
             memory: None,
             oom_score: None,
+            longest_file: None,
             cgroup: None,
             walls: None,
         }
@@ -243,6 +245,13 @@ impl Spawn {
         self
     }
 
+    /// It writes no file beyond so many bytes. It sets that itself: to limit a process of another user needs `CAP_SYS_RESOURCE`, which root
+    /// does not have in every container.
+    pub fn longest_file(mut self, bytes: u64) -> Self {
+        self.longest_file = Some(bytes);
+        self
+    }
+
     /// It starts in this control group (a directory of cgroup2).
     pub fn in_cgroup(mut self, directory: OwnedFd) -> Self {
         self.cgroup = Some(directory);
@@ -290,6 +299,7 @@ enum Step {
     Processors,
     Memory,
     OomScore,
+    FileSize,
     Descriptors,
     Starter,
     Walls,
@@ -297,13 +307,14 @@ enum Step {
 }
 
 impl Step {
-    const NAMES: [(Self, &'static str); 10] = [
+    const NAMES: [(Self, &'static str); 11] = [
         (Self::DeathSignal, "setting the signal that follows its parent"),
         (Self::Session, "starting a session"),
         (Self::HugePages, "doing without huge pages"),
         (Self::Processors, "choosing processors"),
         (Self::Memory, "choosing the NUMA nodes of its memory"),
         (Self::OomScore, "setting its order in memory shortage"),
+        (Self::FileSize, "limiting the size of files"),
         (Self::Descriptors, "handing descriptors"),
         (Self::Starter, "finding its parent alive"),
         (Self::Walls, "giving up capabilities and system calls"),
@@ -329,6 +340,7 @@ struct Prepared {
     processors: Option<libc::cpu_set_t>,
     memory: Option<NodeMask>,
     oom_score: Option<Vec<u8>>,
+    longest_file: Option<libc::rlimit>,
     cgroup: Option<OwnedFd>,
     walls: Option<Walls>,
     parent: OwnedFd,
@@ -336,6 +348,12 @@ struct Prepared {
     report_write: OwnedFd,
     // What the pointers above point into.
     _strings: Vec<Vec<CString>>,
+}
+
+/// A limit of files' sizes, at most the caller's own.
+fn file_size(bytes: u64) -> libc::rlimit {
+    let most = getrlimit(Resource::Fsize).maximum.map_or(bytes, |own| own.min(bytes));
+    libc::rlimit { rlim_cur: most, rlim_max: most }
 }
 
 fn high_copy(descriptor: impl AsFd) -> io::Result<OwnedFd> {
@@ -384,6 +402,7 @@ impl Prepared {
             processors: processor_set(&spawn.processors),
             memory: spawn.memory,
             oom_score: spawn.oom_score.map(|score| score.to_string().into_bytes()),
+            longest_file: spawn.longest_file.map(file_size),
             cgroup: spawn.cgroup,
             walls: spawn.walls,
             parent: high_copy(pidfd_open(getpid(), PidfdFlags::empty())?)?,
@@ -468,6 +487,11 @@ impl Prepared {
                 && write_file(c"/proc/self/oom_score_adj", score) != 0
             {
                 fail(Step::OomScore);
+            }
+            if let Some(limit) = &self.longest_file
+                && libc::setrlimit(libc::RLIMIT_FSIZE, limit) != 0
+            {
+                fail(Step::FileSize);
             }
             for handed in &self.descriptors {
                 if libc::dup2(handed.source.as_raw_fd(), handed.number) < 0 {
@@ -824,6 +848,16 @@ mod tests {
         let child = shell("exit 0").start().unwrap();
         child.wait().unwrap();
         child.signal(Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn the_size_of_files_is_limited_and_never_above_the_callers_own_limit() {
+        let limits = |spawn: Spawn| {
+            output(spawn).1.split_whitespace().skip(3).take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let shown = || shell("grep 'Max file size' /proc/self/limits");
+        assert_eq!(limits(shown().longest_file(1 << 20)), ["1048576", "1048576"]);
+        assert_eq!(limits(shown().longest_file(u64::MAX)), limits(shown()));
     }
 
     #[test]

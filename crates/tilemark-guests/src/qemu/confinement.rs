@@ -3,18 +3,17 @@
 //! system calls) are there from its start.
 
 use super::{command::option_value, settings::QemuVersion};
-use crate::error::{GuestError, file};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use std::{
-    io,
-    path::{Path, PathBuf},
+use crate::{
+    error::{GuestError, file},
+    own_disk::Overlay,
 };
+use std::path::{Path, PathBuf};
 use tilemark_sys::{
     files::make_folder,
     users::{self, OWN_USERS},
 };
 
-/// The longest file that QEMU may write, in bytes. Memory and disks that it gets as descriptors may be larger.
+/// In bytes. Memory and disks that a QEMU gets as descriptors may be larger.
 const LONGEST_FILE: u64 = 1 << 30;
 
 /// What QEMU gives up.
@@ -50,13 +49,10 @@ impl Confinement {
     }
 }
 
-/// Limits a QEMU that runs: no file that fills the host's disk. A guest that boots from a disk of its own may write as much of it as there is,
-/// which is `overlay` bytes.
-pub(super) fn limit(pid: u32, overlay: u64) -> io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let most = Some(LONGEST_FILE.max(overlay));
-    prlimit(pid, Resource::Fsize, Rlimit { current: most, maximum: most })?;
-    Ok(())
+/// The longest file that a QEMU may write, in bytes: none that fills the host's disk. A guest that boots from a disk of its own may write as
+/// much of it as there is.
+pub(super) fn longest_file(overlay: Option<&Overlay>) -> u64 {
+    LONGEST_FILE.max(overlay.map_or(0, Overlay::longest))
 }
 
 #[cfg(test)]

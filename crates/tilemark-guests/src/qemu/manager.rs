@@ -259,10 +259,6 @@ impl QemuManager {
             })
             .map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
-        if self.confinement.is_some() {
-            let longest = own.as_ref().map_or(0, Overlay::longest);
-            confinement::limit(child.pid(), longest).map_err(file("limit the QEMU of", &folder))?;
-        }
         Ok(Guest {
             plan: plan.clone(),
             child,
@@ -323,6 +319,7 @@ impl QemuManager {
             spawn = spawn
                 .arguments(confinement.arguments(self.version, number))?
                 .namespaces(namespaces_beside(rings))
+                .longest_file(confinement::longest_file(drives.own))
                 .behind(Walls::of_monitor(rings).map_err(io::Error::other)?);
         }
         if self.settings.accelerator == Accelerator::Emulated {
