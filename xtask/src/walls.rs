@@ -22,8 +22,8 @@ const ORDERED: &str = "crates/tilemark-run/src";
 const CRATES: &str = "## Crates";
 /// Crates that only tests and developers use.
 const NOT_DRAWN: [&str; 3] = ["tilemark-fixtures", "tilemark-fuzz", "xtask"];
-/// The two workloads that once were known to the most files, in how many files code names each, and where it may as it likes: in its engine.
-/// One that is not listed is no better: list it where its name spreads.
+/// Two workloads that many files once named: the name, the number of files whose code names it, and folders that are not counted, since its
+/// engine is there. Add another workload when its name spreads.
 const WORKLOADS: [(&str, usize, &[&str]); 2] = [
     ("sysbench", 6, &[]),
     (
