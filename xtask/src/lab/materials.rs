@@ -93,7 +93,7 @@ impl Materials {
             root: lab.path(FileName::RootErofs),
             initramfs: initramfs(&lab)?,
             programs,
-            cache: cache_disk(&cache, &guest)?,
+            cache: cache_disk(&cache, &guest.name().to_string())?,
             disk: options.disk,
             has_smt: options.smt,
             append: options.append.unwrap_or_default(),
@@ -143,9 +143,8 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// A read-only file system in memory, which holds the cache with the guests' image and no other.
-fn cache_disk(cache: &Path, guest: &Image) -> Result<OwnedFd> {
-    let kept = guest.name().to_string();
+/// A read-only file system in memory, which holds the cache with the image of this name and no other.
+fn cache_disk(cache: &Path, kept: &str) -> Result<OwnedFd> {
     let disk = File::from(rustix::fs::memfd_create("lab-cache", rustix::fs::MemfdFlags::empty())?);
     let mut tool = Command::new("mkfs.erofs");
     // What else the cache holds may be large, such as databases.
@@ -153,11 +152,13 @@ fn cache_disk(cache: &Path, guest: &Image) -> Result<OwnedFd> {
         tool.arg(format!("--exclude-path={name}"));
     }
     let images = names_in(&cache.join("images"))?;
-    for name in images.iter().filter(|name| **name != kept && *name != "by-spec") {
+    for name in images.iter().filter(|name| *name != kept && *name != "by-spec") {
         tool.arg(format!("--exclude-path=images/{name}"));
     }
     let output = tool
-        .arg("--quiet")
+        // An image that another program builds meanwhile is in a folder whose name begins with a dot; it may be gone
+        // when the tool comes to it. The tool looks for extended attributes even in what is excluded.
+        .args(["--exclude-regex=(^|/)\\.", "-x-1", "--quiet"])
         .arg(format!("/proc/self/fd/{}", disk.as_raw_fd()))
         .arg(cache)
         .stdin(Stdio::null())
@@ -171,4 +172,37 @@ fn cache_disk(cache: &Path, guest: &Image) -> Result<OwnedFd> {
     }
     rustix::io::fcntl_setfd(&disk, rustix::io::FdFlags::CLOEXEC)?;
     Ok(disk.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir, create_dir_all, remove_dir_all, write};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_cache_is_packed_while_another_program_builds_an_image_in_it() {
+        let cache = tempfile::tempdir().unwrap();
+        let images = cache.path().join("images");
+        create_dir_all(images.join("by-spec")).unwrap();
+        create_dir(images.join("kept")).unwrap();
+        write(images.join("kept/root.erofs"), "root").unwrap();
+        let is_packed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_packed.load(Ordering::Relaxed) {
+                    let build = images.join(".build-other");
+                    create_dir(&build).unwrap();
+                    (0..20).for_each(|file| write(build.join(file.to_string()), "").unwrap());
+                    write(images.join("by-spec/.other"), "").unwrap();
+                    std::fs::remove_file(images.join("by-spec/.other")).unwrap();
+                    remove_dir_all(build).unwrap();
+                }
+            });
+            let disks: Vec<_> = (0..30).map(|_| cache_disk(cache.path(), "kept")).collect();
+            is_packed.store(true, Ordering::Relaxed);
+            let failed: Vec<_> = disks.into_iter().filter_map(Result::err).collect();
+            assert!(failed.is_empty(), "{failed:?}");
+        });
+    }
 }
