@@ -64,6 +64,7 @@ impl<'a> Decoder<'a> {
         Self { bytes, bits: 0, bits_left: 0 }
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         self.bits_left = 0;
         let (head, tail) = self.bytes.split_first_chunk::<N>().ok_or(DecodeError::Truncated)?;
@@ -72,6 +73,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads `length` bytes as they are.
+    #[inline]
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         self.bits_left = 0;
         let (head, tail) = self.bytes.split_at_checked(length).ok_or(DecodeError::Truncated)?;
@@ -80,26 +82,31 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads an octet.
+    #[inline]
     pub fn octet(&mut self) -> Result<u8, DecodeError> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
     /// Reads a 16-bit integer.
+    #[inline]
     pub fn short(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
     /// Reads a 32-bit integer.
+    #[inline]
     pub fn long(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
     /// Reads a 64-bit integer.
+    #[inline]
     pub fn long_long(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
     /// Reads a bit.
+    #[inline]
     pub fn bit(&mut self) -> Result<bool, DecodeError> {
         if self.bits_left == 0 {
             self.bits = self.octet()?;
@@ -112,6 +119,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a short string.
+    #[inline]
     pub fn short_str(&mut self) -> Result<ShortStr<'a>, DecodeError> {
         let length = self.octet()?;
         Ok(ShortStr(self.take(usize::from(length))?))
@@ -129,11 +137,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// What has not been read.
+    #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Demands that everything was read.
+    #[inline]
     pub fn finish(self) -> Result<(), DecodeError> {
         if self.bytes.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(self.bytes.len())) }
     }

@@ -2,21 +2,22 @@
 
 use tilemark_amqp::{DecodeError, ReplyCode};
 
-/// Closes a channel or the connection, as its code says.
+/// Closes a channel or the connection, as its code says. As small as a pointer: results are returned for every frame.
 #[derive(Debug)]
-pub(crate) struct Exception {
-    pub(crate) code: ReplyCode,
-    pub(crate) text: String,
-}
+pub(crate) struct Exception(Box<(ReplyCode, String)>);
 
 impl Exception {
     pub(crate) fn new(code: ReplyCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self(Box::new((code, text.into())))
+    }
+
+    pub(crate) fn code(&self) -> ReplyCode {
+        self.0.0
     }
 
     /// The text as peers know it from other brokers: the code's name, then what happened.
     pub(crate) fn reply_text(&self) -> String {
-        format!("{} - {}", self.code.name(), self.text)
+        format!("{} - {}", self.code().name(), self.0.1)
     }
 }
 

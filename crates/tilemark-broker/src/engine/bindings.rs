@@ -41,7 +41,7 @@ impl Engine {
         let queue = match self.find_queue(id, channel, name) {
             Ok(queue) => Some(queue),
             // Unbinding what is gone succeeds, as deleting it does.
-            Err(exception) if exception.code == ReplyCode::NotFound && !name.is_empty() => None,
+            Err(exception) if exception.code() == ReplyCode::NotFound && !name.is_empty() => None,
             Err(exception) => return Err(exception),
         };
         let source = found_or_gone(self.source_of_binding(exchange, arguments))?;
@@ -175,7 +175,7 @@ fn binding(source: ExchangeId, destination: Destination, key: Box<[u8]>, argumen
 fn found_or_gone<T>(found: Result<T, Exception>) -> Result<Option<T>, Exception> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(exception) if exception.code == ReplyCode::NotFound => Ok(None),
+        Err(exception) if exception.code() == ReplyCode::NotFound => Ok(None),
         Err(exception) => Err(exception),
     }
 }

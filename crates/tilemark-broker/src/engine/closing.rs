@@ -16,13 +16,13 @@ impl Engine {
     #[cold]
     pub(super) fn raise(&mut self, id: ConnectionId, channel: u16, ids: (u16, u16), exception: &Exception) {
         let open = self.connections.get(id).is_some_and(|found| found.channel(channel).is_some());
-        if exception.code.scope() == Scope::Connection || !open {
+        if exception.code().scope() == Scope::Connection || !open {
             self.close_connection(id, ids, exception);
             return;
         }
         let text = exception.reply_text();
         let close = Method::ChannelClose {
-            reply_code: exception.code.number(),
+            reply_code: exception.code().number(),
             reply_text: ShortStr::cut(&text),
             class_id: ids.0,
             method_id: ids.1,
@@ -45,7 +45,7 @@ impl Engine {
         connection.enter(Phase::Closing, self.now);
         let text = exception.reply_text();
         let close = Method::ConnectionClose {
-            reply_code: exception.code.number(),
+            reply_code: exception.code().number(),
             reply_text: ShortStr::cut(&text),
             class_id: ids.0,
             method_id: ids.1,

@@ -49,15 +49,17 @@ impl Engine {
         }
     }
 
-    /// Drops the first message that is ready; false when there is none.
-    pub(super) fn drop_head(&mut self, queue: QueueId) -> bool {
-        let Some(found) = self.queues.get_mut(queue) else { return false };
-        let Some(entry) = found.pop(|message| self.store.length(message)) else { return false };
-        self.steps += 1;
-        self.give_up(queue, entry, Reason::MaxLength);
-        // The next one may have a time to live, and nobody may be there to look at it.
-        self.arm(queue);
-        true
+    /// Drops the oldest messages that are ready, until the queue is within its limits.
+    #[cold]
+    pub(super) fn drop_until_within_limit(&mut self, id: QueueId) {
+        while let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_over_limit())
+            && let Some(entry) = queue.pop(|message| self.store.length(message))
+        {
+            self.steps += 1;
+            self.give_up(id, entry, Reason::MaxLength);
+            // The next one may have a time to live, and nobody may be there to look at it.
+            self.arm(id);
+        }
     }
 
     /// Publishes dead letters; called once in each turn.

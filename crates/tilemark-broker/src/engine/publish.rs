@@ -22,8 +22,10 @@ use crate::queue::{Entry, NEVER, Overflow};
 use crate::store::{Layout, MessageId};
 use crate::topology::{Routing, Topology};
 
-/// The channel of a content frame; `None` when it is being closed and everything on it is ignored.
-fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<&mut Channel>, Exception> {
+/// The channel of a content frame and the name of the connection's user; `None` when the channel is being closed and everything
+/// on it is ignored.
+#[inline]
+fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<(&mut Channel, &[u8])>, Exception> {
     match connection.phase {
         Phase::Running => {}
         Phase::Closing | Phase::Ended => return Ok(None),
@@ -34,23 +36,11 @@ fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<&mut Ch
             ));
         }
     }
-    match connection.channel_mut(number) {
+    match connection.channels.get_mut(usize::from(number)).and_then(Option::as_deref_mut) {
         Some(channel) if channel.closing => Ok(None),
-        Some(channel) => Ok(Some(channel)),
+        Some(channel) => Ok(Some((channel, &connection.user))),
         None => Err(Exception::new(ReplyCode::ChannelError, format!("channel {number} is not open"))),
     }
-}
-
-/// As [`channel_of`], with the name of the connection's user.
-fn channel_and_user(
-    connection: &mut Connection,
-    number: u16,
-) -> Result<Option<(&mut Channel, &[u8])>, Exception> {
-    if channel_of(connection, number)?.is_none() {
-        return Ok(None);
-    }
-    let channel = connection.channels[usize::from(number)].as_deref_mut();
-    Ok(channel.map(|channel| (channel, &*connection.user)))
 }
 
 /// What a message asks for is done or refused by its name, and never passed over. Returns its time to live, milliseconds.
@@ -178,7 +168,7 @@ impl Engine {
     ) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
         connection.has_published = true;
-        let Some(channel) = channel_of(connection, number)? else { return Ok(()) };
+        let Some((channel, _)) = channel_of(connection, number)? else { return Ok(()) };
         let arguments = PublishArguments::decode(payload)?;
         if channel.assembly.stage != Stage::Idle {
             return Err(unexpected("basic.publish"));
@@ -217,7 +207,7 @@ impl Engine {
         payload: &[u8],
     ) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
-        let Some((channel, user)) = channel_and_user(connection, number)? else { return Ok(()) };
+        let Some((channel, user)) = channel_of(connection, number)? else { return Ok(()) };
         if channel.assembly.stage != Stage::Header {
             return Err(unexpected("a content header"));
         }
@@ -269,7 +259,7 @@ impl Engine {
         payload: &[u8],
     ) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
-        let Some(channel) = channel_of(connection, number)? else { return Ok(()) };
+        let Some((channel, _)) = channel_of(connection, number)? else { return Ok(()) };
         let assembly = &mut channel.assembly;
         let Stage::Body(missing) = assembly.stage else { return Err(unexpected("a content body")) };
         let length = payload.len() as u64;
@@ -378,11 +368,13 @@ impl Engine {
             let ttl_ms = options.ttl_ms.min(queue.settings.message_ttl_ms);
             let expires_ms = self.clock.now_ms().saturating_add(ttl_ms);
             queue.push(Entry { serial, message, redelivered: false, journaled, expires_ms }, length);
-            if queue.ready_bytes > BACKLOG_BYTES && !queue.consumers.is_empty() {
+            let is_behind = queue.ready_bytes > BACKLOG_BYTES && !queue.consumers.is_empty();
+            let is_over_limit = queue.is_over_limit();
+            if is_behind {
                 self.note_backlog(publisher, target);
             }
-            while self.queues.get(target).is_some_and(crate::queue::Queue::is_over_limit) {
-                self.drop_head(target);
+            if is_over_limit {
+                self.drop_until_within_limit(target);
             }
             if ttl_ms != NEVER {
                 self.arm(target);

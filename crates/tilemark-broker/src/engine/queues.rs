@@ -184,7 +184,7 @@ impl Engine {
         match self.find_queue(id, channel, name) {
             Ok(queue) => message_count = self.delete_found(queue, if_unused, if_empty)?,
             // Deleting what is not there succeeds, as clients expect it since RabbitMQ 3.2.
-            Err(exception) if exception.code == ReplyCode::NotFound && !name.is_empty() => {}
+            Err(exception) if exception.code() == ReplyCode::NotFound && !name.is_empty() => {}
             Err(exception) => return Err(exception),
         }
         self.reply(id, channel, no_wait, Method::QueueDeleteOk { message_count });

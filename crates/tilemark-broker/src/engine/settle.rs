@@ -67,9 +67,7 @@ impl Engine {
                 if entry.expires_ms != NEVER {
                     self.arm(queue_id);
                 }
-                while self.queues.get(queue_id).is_some_and(crate::queue::Queue::is_over_limit) {
-                    self.drop_head(queue_id);
-                }
+                self.drop_until_within_limit(queue_id);
             }
             Settlement::Acknowledge => {
                 let journal_id = queue.journal_id;
