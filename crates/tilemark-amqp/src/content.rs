@@ -1,7 +1,10 @@
 //! Contents: header, properties, body; and the writers of whole messages.
 
 use crate::frame::{head, put_frame};
-use crate::{BASIC_CLASS, DecodeError, Decoder, FRAME_OVERHEAD, FrameKind, LongStr, ShortStr, Table};
+use crate::{
+    BASIC_CLASS, DecodeError, Decoder, FRAME_OVERHEAD, Frame, FrameKind, LongStr, PublishArguments, ShortStr,
+    Table, decode_frame,
+};
 
 const FRAME_END: u8 = 206;
 
@@ -88,20 +91,28 @@ impl<'a> Properties<'a> {
     /// What a broker acts on, found in one walk over all properties.
     #[inline]
     pub fn for_broker(self) -> Result<BrokerProperties<'a>, DecodeError> {
+        let mut found = BrokerProperties::default();
+        if let Some(persistent) = self.only_persistent() {
+            found.persistent = persistent;
+            return Ok(found);
+        }
+        self.walk(|index, bytes| match index {
+            HEADERS => found.headers = Table::of_checked(bytes),
+            DELIVERY_MODE => found.persistent = bytes == [2],
+            EXPIRATION => found.expiration = Some(bytes),
+            USER_ID => found.user_id = Some(bytes),
+            _ => {}
+        })?;
+        Ok(found)
+    }
+
+    /// Whether it asks to survive a restart, where it has no other property than that; `None` where it has.
+    #[inline]
+    pub const fn only_persistent(self) -> Option<bool> {
         match self.0 {
-            [0, 0] => Ok(BrokerProperties::default()),
-            [0x10, 0, mode] => Ok(BrokerProperties { persistent: *mode == 2, ..BrokerProperties::default() }),
-            _ => {
-                let mut found = BrokerProperties::default();
-                self.walk(|index, bytes| match index {
-                    HEADERS => found.headers = Table::of_checked(bytes),
-                    DELIVERY_MODE => found.persistent = bytes == [2],
-                    EXPIRATION => found.expiration = Some(bytes),
-                    USER_ID => found.user_id = Some(bytes),
-                    _ => {}
-                })?;
-                Ok(found)
-            }
+            [0, 0] => Some(false),
+            [0x10, 0, mode] => Some(*mode == 2),
+            _ => None,
         }
     }
 
@@ -206,6 +217,53 @@ pub fn put_content(out: &mut Vec<u8>, channel: u16, header: &[u8], body: &[u8], 
     }
 }
 
+/// A publish of which all is there: its method, its header and its body, in three frames behind each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholePublish<'a> {
+    /// The channel of all three.
+    pub channel: u16,
+    /// Where it goes.
+    pub arguments: PublishArguments<'a>,
+    /// The payload of the header's frame.
+    pub header: &'a [u8],
+    /// What the header has.
+    pub content: ContentHeader<'a>,
+    /// The body, whole.
+    pub body: &'a [u8],
+    /// Bytes of the three frames.
+    pub length: usize,
+}
+
+impl<'a> WholePublish<'a> {
+    /// Reads what is at the start of `bytes`. `None` where that is anything else, also where it is wrong or not all there:
+    /// [`decode_frame`] says what it is.
+    #[inline]
+    pub fn decode(bytes: &'a [u8], frame_max: usize) -> Option<Self> {
+        if !bytes.get(FRAME_OVERHEAD - 1..)?.starts_with(&PublishArguments::START) {
+            return None;
+        }
+        let mut length = 0;
+        let mut next = |expected| {
+            let (Frame { kind, channel, payload }, used) =
+                decode_frame(&bytes[length..], frame_max).ok()??;
+            length += used;
+            (kind == expected).then_some((channel, payload))
+        };
+        let (channel, method) = next(FrameKind::Method)?;
+        let (channel_of_header, header) = next(FrameKind::Header)?;
+        let (channel_of_body, body) = next(FrameKind::Body)?;
+        let content = ContentHeader::decode(header).ok()?;
+        if channel_of_header != channel
+            || channel_of_body != channel
+            || content.body_size != body.len() as u64
+        {
+            return None;
+        }
+        let arguments = PublishArguments::decode(method).ok()?;
+        Some(Self { channel, arguments, header, content, body, length })
+    }
+}
+
 /// The arguments of `basic.deliver`.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliverMethod<'a> {
@@ -245,7 +303,7 @@ pub fn put_deliver(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Frame, Method, ShortStr, decode_frame};
+    use crate::{Method, put_method};
 
     fn frames(mut wire: &[u8], frame_max: usize) -> Vec<Frame<'_>> {
         let mut all = Vec::new();
@@ -255,6 +313,41 @@ mod tests {
         }
         assert!(wire.is_empty());
         all
+    }
+
+    #[test]
+    fn a_publish_is_read_at_once_where_all_of_it_is_there_and_of_one_channel() {
+        let publish = Method::BasicPublish {
+            reserved_1: 0,
+            exchange: ShortStr::cut("e"),
+            routing_key: ShortStr::cut("k"),
+            mandatory: true,
+            immediate: false,
+        };
+        let wire = |channels: [u16; 3], body_size| {
+            let mut wire = Vec::new();
+            put_method(&mut wire, channels[0], &publish);
+            put_header(&mut wire, channels[1], body_size, Properties::PERSISTENT);
+            put_frame(&mut wire, FrameKind::Body, channels[2], b"abc");
+            wire
+        };
+        let whole = wire([7; 3], 3);
+        let followed = [&whole[..], &whole[..]].concat();
+        let read = WholePublish::decode(&followed, 4096).unwrap();
+        let all = frames(&whole, 4096);
+        assert_eq!((read.channel, read.length), (7, whole.len()));
+        assert_eq!(read.arguments, PublishArguments::decode(all[0].payload).unwrap());
+        assert_eq!(
+            (read.header, read.content),
+            (all[1].payload, ContentHeader::decode(all[1].payload).unwrap())
+        );
+        assert_eq!(read.body, b"abc");
+        for length in 0..whole.len() {
+            assert_eq!(WholePublish::decode(&whole[..length], 4096), None);
+        }
+        for other in [wire([7, 8, 7], 3), wire([7, 7, 8], 3), wire([7; 3], 4), whole[19..].to_vec()] {
+            assert_eq!(WholePublish::decode(&other, 4096), None);
+        }
     }
 
     #[test]

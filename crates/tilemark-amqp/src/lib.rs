@@ -29,8 +29,8 @@ mod wire;
 pub use batch::PublishBatch;
 pub use codes::{ReplyCode, Scope};
 pub use content::{
-    BrokerProperties, ContentHeader, DeliverMethod, Properties, put_content, put_deliver, put_header,
-    put_header_payload,
+    BrokerProperties, ContentHeader, DeliverMethod, Properties, WholePublish, put_content, put_deliver,
+    put_header, put_header_payload,
 };
 pub use error::DecodeError;
 pub use frame::{

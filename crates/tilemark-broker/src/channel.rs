@@ -286,7 +286,7 @@ mod tests {
     fn channel_with(tags: u64) -> Channel {
         let mut slab = Slab::new();
         let queue = slab.insert(());
-        let message = Store::new().append(Layout { route: 0, header: 0 }, &[], &[]);
+        let message = Store::new().append(Layout { route: 0, header: 0 }, []);
         let entry = Entry { serial: 0, message, redelivered: false, journaled: false, expires_ms: NEVER };
         let mut unacknowledged = Deliveries::default();
         (1..=tags)

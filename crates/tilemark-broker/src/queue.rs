@@ -314,7 +314,7 @@ mod tests {
         let settings = QueueSettings::plain([false; 3]);
         let mut queue = Queue::new(b"q"[..].into(), settings, 1);
         for serial in 0..6 {
-            let message = store.append(Layout { route: 0, header: 0 }, &[], &[0; 10]);
+            let message = store.append(Layout { route: 0, header: 0 }, [&[0; 10]]);
             queue
                 .push(Entry { serial, message, redelivered: false, journaled: false, expires_ms: NEVER }, 10);
         }

@@ -66,6 +66,17 @@ pub(crate) struct Store {
     references: u64,
 }
 
+impl Layout {
+    /// Of a message with this route (exchange and key, two short strings) and this header (the payload of a frame).
+    #[inline]
+    pub(crate) fn of(route: &[u8], header: &[u8]) -> Self {
+        Self {
+            route: u16::try_from(route.len()).expect("two short strings"),
+            header: u32::try_from(header.len()).expect("a frame's payload"),
+        }
+    }
+}
+
 impl Store {
     pub(crate) fn new() -> Self {
         let first = Chunk { bytes: Vec::with_capacity(CHUNK_BYTES), ..Chunk::default() };
@@ -97,15 +108,16 @@ impl Store {
         self.messages.len() - self.free.len()
     }
 
-    /// Stores `start` (route, header, perhaps some body) and the rest of the body, with one reference.
+    /// Stores a message with one reference: the parts together are route, header and body.
     #[inline]
-    pub(crate) fn append(&mut self, layout: Layout, start: &[u8], rest: &[u8]) -> MessageId {
-        let length = start.len() + rest.len();
+    pub(crate) fn append<const N: usize>(&mut self, layout: Layout, parts: [&[u8]; N]) -> MessageId {
+        let length = parts.iter().map(|part| part.len()).sum();
         let chunk = self.room(length);
         let target = &mut self.chunks[chunk as usize];
         let offset = narrow(target.bytes.len());
-        target.bytes.extend_from_slice(start);
-        target.bytes.extend_from_slice(rest);
+        for part in parts {
+            target.bytes.extend_from_slice(part);
+        }
         target.messages += 1;
         target.live_bytes += narrow(length);
         self.live_bytes += length as u64;
@@ -271,7 +283,7 @@ mod tests {
     use super::*;
 
     fn put(store: &mut Store, body: &[u8]) -> MessageId {
-        store.append(Layout { route: 2, header: 3 }, b"rrhhh", body)
+        store.append(Layout { route: 2, header: 3 }, [b"rrhhh", body])
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Engine {
             return;
         }
         let body = self.store.parts(death.entry.message).body.to_vec();
-        let message = self.store.append(letter.layout, &letter.start, &body);
+        let message = self.store.append(letter.layout, [&letter.start, &body]);
         let options = PublishOptions { persistent: letter.persistent, mandatory: false, ttl_ms: NEVER };
         // It fails where the journal has, and then the letter is lost with all that comes after it.
         let _ = self.put_into_queues(None, message, &targets, options);

@@ -1,6 +1,8 @@
 //! From bytes to methods.
 
-use tilemark_amqp::{Frame, FrameKind, Method, PROTOCOL_HEADER, PublishArguments, ReplyCode, decode_frame};
+use tilemark_amqp::{
+    Frame, FrameKind, Method, PROTOCOL_HEADER, PublishArguments, ReplyCode, WholePublish, decode_frame,
+};
 
 use super::Engine;
 use crate::connection::{Pause, Phase};
@@ -22,13 +24,27 @@ impl Engine {
                 connection.pause = Some(Pause::Unread);
                 return used;
             }
-            match connection.phase {
+            let (phase, frame_max) = (connection.phase, connection.frame_max);
+            if !self.short_of_memory
+                && let Some(publish) = WholePublish::decode(&bytes[used..], frame_max)
+                && let Some(result) = self.publish_at_once(id, &publish)
+            {
+                used += publish.length;
+                if let Err(exception) = result {
+                    self.raise(id, publish.channel, (60, 40), &exception);
+                }
+                if self.has_had_its_share(id, steps_before) {
+                    return used;
+                }
+                continue;
+            }
+            match phase {
                 Phase::Ended => return bytes.len(),
                 Phase::Header => match self.protocol_header(id, &bytes[used..]) {
                     0 => return used,
                     count => used += count,
                 },
-                _ => match decode_frame(&bytes[used..], connection.frame_max) {
+                _ => match decode_frame(&bytes[used..], frame_max) {
                     Ok(Some((frame, length))) => {
                         if self.short_of_memory && self.must_wait(id, &frame) {
                             return used;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tilemark_amqp::{
     BrokerProperties, ContentHeader, Method, Properties, PublishArguments, ReplyCode, ShortStr, Table,
-    TableBuilder, Value, put_content, put_header_payload, put_method,
+    TableBuilder, Value, WholePublish, put_content, put_header_payload, put_method,
 };
 
 use super::Engine;
@@ -236,10 +236,7 @@ impl Engine {
             return Err(Exception::new(ReplyCode::ContentTooLarge, text));
         }
         let assembly = &mut channel.assembly;
-        assembly.layout = Layout {
-            route: u16::try_from(assembly.bytes.len()).expect("two short strings"),
-            header: u32::try_from(payload.len()).expect("a frame's payload"),
-        };
+        assembly.layout = Layout::of(&assembly.bytes, payload);
         assembly.persistent = persistent;
         assembly.ttl_ms = ttl_ms;
         assembly.bytes.extend_from_slice(payload);
@@ -280,6 +277,32 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes a message whose frames are all there, and whose queues are those of the channel's last one. `None` for any other,
+    /// and for one that is wrong or asks for more: that is read frame by frame.
+    #[inline]
+    pub(super) fn publish_at_once(
+        &mut self,
+        id: ConnectionId,
+        publish: &WholePublish<'_>,
+    ) -> Option<Result<(), Exception>> {
+        let connection = self.connections.get_mut(id)?;
+        let (channel, _) = channel_of(connection, publish.channel).ok()??;
+        let route = &channel.route;
+        let is_routed = route.generation == self.routing_generation
+            && !route.by_headers
+            && route.route == publish.arguments.route;
+        let is_plain = channel.assembly.stage == Stage::Idle && !publish.arguments.immediate;
+        if !is_routed || !is_plain || publish.content.body_size > self.limits.largest_message_bytes {
+            return None;
+        }
+        let persistent = publish.content.properties.only_persistent()?;
+        connection.has_published = true;
+        let layout = Layout::of(publish.arguments.route, publish.header);
+        let message = self.store.append(layout, [publish.arguments.route, publish.header, publish.body]);
+        let options = PublishOptions { persistent, mandatory: publish.arguments.mandatory, ttl_ms: NEVER };
+        Some(self.publish(id, publish.channel, message, None, options))
+    }
+
     /// A message has come in: `rest` is what of it is not in the assembly yet.
     #[inline]
     fn complete(&mut self, id: ConnectionId, number: u16, rest: &[u8]) -> Result<(), Exception> {
@@ -287,7 +310,7 @@ impl Engine {
         let Some(channel) = connection.channel_mut(number) else { return Ok(()) };
         let assembly = &mut channel.assembly;
         assembly.stage = Stage::Idle;
-        let message = self.store.append(assembly.layout, &assembly.bytes, rest);
+        let message = self.store.append(assembly.layout, [&assembly.bytes, rest]);
         if assembly.bytes.capacity() > KEPT_ASSEMBLY_BYTES {
             assembly.bytes = Vec::new();
         }
@@ -297,6 +320,21 @@ impl Engine {
             ttl_ms: assembly.ttl_ms,
         };
         let own_targets = assembly.own_targets.take();
+        self.publish(id, number, message, own_targets, options)
+    }
+
+    /// Places a message of a peer, or keeps it for the commit. Without targets of its own it has those of its channel's route.
+    #[inline]
+    fn publish(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        message: MessageId,
+        own_targets: Option<Vec<QueueId>>,
+        options: PublishOptions,
+    ) -> Result<(), Exception> {
+        let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
+        let Some(channel) = connection.channel_mut(number) else { return Ok(()) };
         self.statistics.published += 1;
         if let Mode::Transaction(transaction) = &mut channel.mode {
             let targets = own_targets.unwrap_or_else(|| channel.route.targets.clone());

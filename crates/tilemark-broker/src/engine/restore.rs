@@ -61,7 +61,7 @@ impl Engine {
         queues: &BTreeMap<u64, QueueId>,
     ) -> MessageId {
         let layout = Layout { route: message.route, header: message.header };
-        let id = self.store.append(layout, &message.bytes, &[]);
+        let id = self.store.append(layout, [&message.bytes]);
         let length = self.store.length(id);
         let ttl_ms = own_ttl_ms(self.store.parts(id).header);
         for queue_id in message.queues.iter().filter_map(|queue| queues.get(queue)) {

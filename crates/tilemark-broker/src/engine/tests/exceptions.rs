@@ -140,9 +140,32 @@ fn a_message_beyond_the_limit_closes_the_channel_before_it_takes_memory() {
     let mut config = crate::Config::new("127.0.0.1:0".parse().unwrap());
     config.largest_message_bytes = 1000;
     let mut lab = Lab::with(&config);
+    for is_first in [true, false] {
+        let client = lab.client();
+        if !is_first {
+            lab.put(client, "q", "within the limit");
+        }
+        lab.bytes(client, &publish(1, "", "q", Properties::NONE, &[0; 1001]));
+        assert!(lab.hear(client)[0].contains("ChannelClose { reply_code: 311"));
+    }
+}
+
+#[test]
+fn an_immediate_message_is_refused_also_behind_others() {
+    let mut lab = Lab::new();
     let client = lab.client();
-    lab.bytes(client, &publish(1, "", "q", Properties::NONE, &[0; 1001]));
-    assert!(lab.hear(client)[0].contains("ChannelClose { reply_code: 311"));
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.put(client, "q", "not immediate");
+    let (exchange, routing_key) = (name(""), name("q"));
+    let immediate =
+        Method::BasicPublish { reserved_1: 0, exchange, routing_key, mandatory: false, immediate: true };
+    let mut wire = Vec::new();
+    put_method(&mut wire, 1, &immediate);
+    put_header(&mut wire, 1, 1, Properties::NONE);
+    put_frame(&mut wire, FrameKind::Body, 1, b"x");
+    lab.bytes(client, &wire);
+    let said = lab.hear(client).concat();
+    assert!(said.contains("reply_code: 540") && said.contains("immediate"), "{said}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
+use tilemark_amqp::{Method, Properties, Table, TableBuilder, decode_frame, put_method};
 
 use crate::engine::testing::{
     Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as, unbind,
@@ -88,8 +88,8 @@ fn random_bytes(rng: &mut StdRng, durable: f64) -> Vec<u8> {
 }
 
 /// Answers closes as a good client does; true when the connection is over.
-fn answer(lab: &mut Lab, client: ConnectionId) -> bool {
-    for said in lab.hear(client) {
+fn answer(lab: &mut Lab, client: ConnectionId, said: &[String]) -> bool {
+    for said in said {
         if said.starts_with("ChannelClose {") {
             for channel in 1..3 {
                 lab.send(client, channel, &Method::ChannelCloseOk {});
@@ -131,7 +131,10 @@ fn storm(lab: &mut Lab, durable: f64) {
     for round in 0..60_000 {
         let place = rng.random_range(0..clients.len());
         lab.bytes(clients[place], &random_bytes(&mut rng, durable));
-        let is_over = rng.random_bool(0.5) && answer(lab, clients[place]);
+        let is_over = rng.random_bool(0.5) && {
+            let said = lab.hear(clients[place]);
+            answer(lab, clients[place], &said)
+        };
         if is_over || rng.random_bool(0.003) {
             lab.engine.disconnect(clients[place]);
             clients[place] = lab.client();
@@ -152,4 +155,57 @@ fn storm(lab: &mut Lab, durable: f64) {
     let left = lab.engine.statistics();
     assert!(left.published > 5_000 && left.delivered > 2_000, "{left:?}");
     assert_eq!((left.connections, left.messages, left.queues), (0, 0, 0), "{left:?}");
+}
+
+/// Without what the broker makes up in names of queues and consumers: 32 hexadecimal digits behind a hyphen.
+fn without_random_names(said: &String) -> String {
+    let parts = said.split('-').map(|part| match part.split_at_checked(32) {
+        Some((digits, rest)) if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => rest,
+        _ => part,
+    });
+    parts.collect()
+}
+
+/// A publish whose frames come together goes another way through the engine than one whose frames come one by one.
+#[test]
+fn what_comes_in_one_piece_does_what_it_does_byte_by_byte() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let mut labs = [Lab::new(), Lab::new()];
+    let mut clients = labs.each_mut().map(|lab| lab.client());
+    let mut bodies = 0;
+    for _ in 0..4_000 {
+        let [again, between] = [0.0; 2].map(|durable| random_bytes(&mut rng, durable));
+        let first_frame = match decode_frame(&again, 1 << 20) {
+            Ok(Some((_, length))) if rng.random_bool(0.1) => &again[..length],
+            _ => &[],
+        };
+        let wire = [&again[..], &between, &again, first_frame, &again].concat();
+        labs[0].bytes(clients[0], &wire);
+        let mut left = Vec::new();
+        for byte in &wire {
+            left.push(*byte);
+            let used = labs[1].engine.receive(clients[1], &left);
+            left.drain(..used);
+        }
+        let said = [0, 1].map(|side| labs[side].hear(clients[side]));
+        let comparable =
+            said.each_ref().map(|said| said.iter().map(without_random_names).collect::<Vec<_>>());
+        assert_eq!(comparable[0], comparable[1]);
+        bodies += said[0].iter().filter(|said| said.starts_with('=')).count();
+        let is_over = [0, 1].map(|side| answer(&mut labs[side], clients[side], &said[side]));
+        assert_eq!(is_over[0], is_over[1]);
+        if is_over[0] {
+            for (lab, client) in labs.iter_mut().zip(&mut clients) {
+                lab.engine.disconnect(*client);
+                *client = lab.client();
+                lab.send(*client, 2, &Method::ChannelOpen { reserved_1: name("") });
+            }
+        }
+    }
+    let [whole, bytewise] = labs.each_ref().map(|lab| lab.engine.statistics());
+    assert_eq!(
+        (whole.published, whole.delivered, whole.memory_bytes),
+        (bytewise.published, bytewise.delivered, bytewise.memory_bytes)
+    );
+    assert!(whole.published > 1_500 && bodies > 1_000, "{whole:?}, {bodies} bodies");
 }
