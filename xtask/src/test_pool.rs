@@ -1,7 +1,7 @@
 //! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
 
 use crate::idle::idle;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::{
     fs::{StatVfsMountFlags, statvfs},
     process::{Pid, WaitId, WaitIdOptions, waitid},
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::{Mutex, OnceLock, PoisonError},
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
@@ -52,8 +52,8 @@ const WAITING: [&str; 6] = [
     "tilemark/command_load",
     "tilemark-amqp-load/rabbitmq",
 ];
-/// Tests that only compute, by package or program: no guest, no other machine and no clock waits for them. They run one after another,
-/// on what the others leave of the processors.
+/// Tests that only compute, by package or program: no guest, no other machine and no clock waits for them. They run on what the
+/// others leave of the processors.
 const COMPUTING: [&str; 9] = [
     "tilemark-statistics",
     "tilemark-plan",
@@ -118,7 +118,7 @@ struct Ended {
 /// All programs with tests, in the order in which they begin, and what each finds in its environment.
 pub(crate) struct TestPrograms {
     first: Vec<TestProgram>,
-    computing: Vec<TestProgram>,
+    computing: Queue,
     waiting: Queue,
     others: Queue,
     environment: Vec<(&'static str, OsString)>,
@@ -157,7 +157,7 @@ impl TestPrograms {
             others.into_iter().partition(|program| WAITING.contains(&program.name.as_str()));
         let of_guests = others.iter().find(|program| program.name == of_guests);
         environment.extend(of_guests.map(|found| (variable, found.program.clone().into_os_string())));
-        let [waiting, others] = [waiting, others].map(|of| Mutex::new(of.into()));
+        let [computing, waiting, others] = [computing, waiting, others].map(|of| Mutex::new(of.into()));
         Ok(Self {
             first,
             computing,
@@ -174,23 +174,20 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_first(&self) -> Result<()> {
-        self.in_turn(&self.first, plain)
+        let ended: Vec<Ended> =
+            self.first.iter().map(|program| run_one(program, plain, &self.environment)).collect();
+        outcome(&ended)
     }
 
-    /// Runs those that only compute, where they disturb no other.
+    /// Runs those that only compute, where they disturb no other: one for each processor, as there may be no others any more.
     ///
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_computing(&self) -> Result<()> {
-        let outcome = self.in_turn(&self.computing, idle);
+        let work = || self.until_empty(&[&self.computing], idle);
+        let outcome = thread::scope(|scope| joined((0..processors()).map(|_| scope.spawn(work)).collect()));
         self.over[COMPUTING_OVER].get_or_init(|| ());
         outcome
-    }
-
-    fn in_turn(&self, programs: &[TestProgram], command: Start) -> Result<()> {
-        let ended: Vec<Ended> =
-            programs.iter().map(|program| run_one(program, command, &self.environment)).collect();
-        outcome(&ended)
     }
 
     /// Runs those that wait, one after another.
@@ -198,7 +195,7 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_waiting(&self) -> Result<()> {
-        let outcome = self.until_empty(&[&self.waiting]);
+        let outcome = self.until_empty(&[&self.waiting], plain);
         self.over[WAITING_OVER].get_or_init(|| ());
         outcome
     }
@@ -209,10 +206,9 @@ impl TestPrograms {
     /// # Errors
     /// The names of all that failed.
     pub(crate) fn run_others(&self) -> Result<()> {
-        let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get) + ONE_MORE;
-        let of_each: Vec<Result<()>> = thread::scope(|scope| {
-            let work = || self.until_empty(&[&self.others, &self.waiting]);
-            let mut started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        thread::scope(|scope| {
+            let work = || self.until_empty(&[&self.others, &self.waiting], plain);
+            let mut started: Vec<_> = (0..processors() + ONE_MORE).map(|_| scope.spawn(work)).collect();
             started.extend(self.over.iter().map(|over| {
                 scope.spawn(move || {
                     // Once the others are under way or over, nothing is left for this place.
@@ -222,21 +218,15 @@ impl TestPrograms {
                     work()
                 })
             }));
-            started
-                .into_iter()
-                .map(|worker| worker.join().map_err(|_| anyhow!("a worker panicked"))?)
-                .collect()
-        });
-        let failed: Vec<String> =
-            of_each.into_iter().filter_map(|one| Some(one.err()?.to_string())).collect();
-        if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
+            joined(started)
+        })
     }
 
     /// Runs programs of the first queue that has one, until all are empty, whatever some of them do.
-    fn until_empty(&self, queues: &[&Queue]) -> Result<()> {
+    fn until_empty(&self, queues: &[&Queue], command: Start) -> Result<()> {
         let mut ended = Vec::new();
         while let Some(program) = queues.iter().find_map(|queue| next(queue)) {
-            ended.push(run_one(&program, plain, &self.environment));
+            ended.push(run_one(&program, command, &self.environment));
         }
         let outcome = outcome(&ended);
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(ended);
@@ -257,6 +247,24 @@ impl TestPrograms {
         let used: Duration = ended.iter().map(|one| one.used).sum();
         println!("all: {:.1} s of processor time; several run at once", used.as_secs_f64());
     }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Waits for workers; the failures of all.
+fn joined(workers: Vec<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    let failed: Vec<String> = workers
+        .into_iter()
+        .filter_map(|worker| {
+            worker.join().map_or_else(
+                |_| Some("a worker panicked".to_owned()),
+                |outcome| Some(outcome.err()?.to_string()),
+            )
+        })
+        .collect();
+    if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
 }
 
 fn has_any(queue: &Queue) -> bool {
@@ -414,7 +422,10 @@ mod tests {
             [BEFORE_OTHERS]
         );
         let names = |queue: Queue| queue.into_inner().unwrap().into_iter().map(|program| program.name);
-        assert_eq!((programs.computing.len(), names(programs.others).len()), (COMPUTING.len(), FIRST.len()));
+        assert_eq!(
+            (names(programs.computing).len(), names(programs.others).len()),
+            (COMPUTING.len(), FIRST.len())
+        );
         assert!(names(programs.waiting).eq(WAITING));
         assert_eq!(programs.environment, [("TILEMARK_TEST_GUESTS_IN_QEMU", OsString::from("/t/emulated"))]);
         let error = TestPrograms::new(&messages[1..].join("\n"), Vec::new()).err().unwrap().to_string();
@@ -444,22 +455,23 @@ mod tests {
 
     #[test]
     fn each_program_runs_once_whichever_row_it_is_in_and_each_failure_is_named() {
-        let made = ["a", "b", "c"].map(|name| shell(name, "exit 1"));
-        let [waiting, others] = [&made[..1], &made[1..]]
+        let made = ["a", "b", "c", "d", "e"].map(|name| shell(name, "exit 1"));
+        let [waiting, others, computing] = [&made[..1], &made[1..3], &made[3..]]
             .map(|row| Mutex::new(row.iter().map(|(_, program)| program.clone()).collect::<VecDeque<_>>()));
-        let (first, computing, environment) = (Vec::new(), Vec::new(), Vec::new());
+        let (first, environment) = (Vec::new(), Vec::new());
         let (ended, over) = (Mutex::default(), Default::default());
         let programs = TestPrograms { first, computing, waiting, others, environment, ended, over };
-        let (waiting, others) = thread::scope(|scope| {
-            let waiting = scope.spawn(|| programs.run_waiting());
+        let outcomes = thread::scope(|scope| {
+            let beside = [scope.spawn(|| programs.run_waiting()), scope.spawn(|| programs.run_computing())];
             let others = programs.run_others();
-            (waiting.join().unwrap(), others)
+            let [waiting, computing] = beside.map(|row| row.join().unwrap());
+            [waiting, others, computing]
         });
-        let errors = [waiting, others]
-            .map(|outcome| outcome.err().map_or_else(String::new, |error| error.to_string()));
+        let errors =
+            outcomes.map(|outcome| outcome.err().map_or_else(String::new, |error| error.to_string()));
         let errors = errors.concat();
         let ended = programs.ended.into_inner().unwrap();
-        assert_eq!((ended.len(), errors.matches(" (exit status: 1)").count()), (3, 3), "{errors}");
+        assert_eq!((ended.len(), errors.matches(" (exit status: 1)").count()), (5, 5), "{errors}");
     }
 
     #[test]
