@@ -121,6 +121,9 @@ fn said(error: &mysql::Error) -> Cause {
     inner.into()
 }
 
+/// `ER_INTERNAL_ERROR` of the MariaDB error list.
+const INTERNAL_ERROR: u16 = 1815;
+
 /// Gives a server's answer its name. Codes are those of the MariaDB error list.
 fn named(what: &str, error: mysql::Error) -> StoreError {
     let (code, no_space) = match &error {
@@ -405,9 +408,20 @@ fn ended(made: Result<TableSum, StoreDataError>) -> (Result<TableSum, StoreDataE
     (made, failed.map_or(Ok(()), Err))
 }
 
+/// Runs a statement, and once more where InnoDB names a step of its own that failed but not why, as it rarely does in a full tablespace
+/// ("rename index to add"). It has undone what the first attempt did; the second one is refused with the reason.
+fn again_for_the_reason<T>(mut attempt: impl FnMut() -> Result<T, mysql::Error>) -> Result<T, mysql::Error> {
+    match attempt() {
+        Err(mysql::Error::MySqlError(server)) if server.code == INTERNAL_ERROR => attempt(),
+        ended => ended,
+    }
+}
+
 impl Console for MariadbConsole {
     fn run(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.0.wire.query(sql, &mut |_| Ok(())).map(drop).map_err(|error| named(&first_words(sql), error))
+        again_for_the_reason(|| self.0.wire.query(sql, &mut |_| Ok(())))
+            .map(drop)
+            .map_err(|error| named(&first_words(sql), error))
     }
 
     fn numbers(
@@ -492,9 +506,34 @@ mod tests {
         assert_eq!(said(&lost).to_string(), "server disconnected");
     }
 
+    fn refused(code: u16, message: &str) -> mysql::Error {
+        let (state, message) = ("HY000".to_owned(), message.to_owned());
+        mysql::Error::MySqlError(mysql::MySqlError { state, message, code })
+    }
+
     fn answer(code: u16, message: &str) -> StoreError {
-        let server = mysql::MySqlError { state: "HY000".to_owned(), message: message.to_owned(), code };
-        named("a purchase", mysql::Error::MySqlError(server))
+        named("a purchase", refused(code, message))
+    }
+
+    #[test]
+    fn an_internal_error_of_a_statement_is_asked_for_its_reason_once() {
+        let internal = || refused(INTERNAL_ERROR, "Internal error: rename index to add");
+        let full = || refused(1114, "The table 'customers' is full");
+        for (answers, expected) in [
+            (vec![Err(internal()), Err(full())], Err("error 1114 (HY000): The table 'customers' is full")),
+            (vec![Err(internal()), Ok(7)], Ok(7)),
+            (
+                vec![Err(internal()), Err(internal())],
+                Err("error 1815 (HY000): Internal error: rename index to add"),
+            ),
+            (vec![Err(full())], Err("error 1114 (HY000): The table 'customers' is full")),
+        ] {
+            let mut answers = answers.into_iter();
+            let ended = again_for_the_reason(|| answers.next().expect("no more is asked"));
+            let ended = ended.map_err(|error| said(&error).to_string());
+            assert_eq!(ended, expected.map_err(str::to_owned));
+            assert!(answers.next().is_none());
+        }
     }
 
     #[test]
