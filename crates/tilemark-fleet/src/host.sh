@@ -20,10 +20,12 @@ state() {
     for folder in "$place"/attempt-*; do
         [ -d "$folder" ] || continue
         number=${folder##*-}
+        # Before all else: it may begin at any moment, and must not be between two looks then.
+        if [ -e "$folder/began" ]; then taken=; else taken=1; fi
         if [ -e "$folder/exit" ]; then
             echo "attempt $number ended $(cat "$folder/exit")"
-        elif lives "$folder" || { [ ! -e "$folder/began" ] && [ -n "$(at_work "$folder")" ]; }; then
-            # Also one that was taken a moment ago, before it has noted that it began.
+        elif lives "$folder" || { [ -n "$taken" ] && [ -n "$(at_work "$folder")" ]; }; then
+            # Also one that was taken a moment ago, and has not noted that it began.
             echo "attempt $number running"
         elif [ -e "$folder/exit" ]; then
             echo "attempt $number ended $(cat "$folder/exit")"

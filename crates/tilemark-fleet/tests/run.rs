@@ -442,7 +442,7 @@ fn an_attempt_that_was_only_taken_is_not_lost() {
     fs::create_dir_all(&attempt).unwrap();
     // As job.sh, on a slow disk.
     let mut job = Command::new("sh");
-    let begins = "sleep 0.3; { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began; read -r _";
+    let begins = "sleep 0.3; { cat /proc/sys/kernel/random/boot_id && echo $$ && cut -d' ' -f22 /proc/$$/stat; } >began.new; mv began.new began; read -r _";
     let mut job = job.args(["-c", begins]).current_dir(&attempt).stdin(Stdio::piped()).spawn().unwrap();
     for _ in 0..2 {
         collect_all(&played.folder, &|_| ()).unwrap();
