@@ -2,13 +2,15 @@
 
 use super::{
     markup::Markup,
-    section::{begin, table},
+    section::{begin, section, table},
 };
 use crate::view::{self, View};
 
 /// Writes the tables.
 pub(super) fn steps(page: &mut Markup, view: &View) {
-    sides(page, view);
+    for one in view::sides(view) {
+        section(page, &one);
+    }
     begin(page, "steps", "Steps");
     page.raw("<p class=\"about\">");
     match view.headline() {
@@ -29,21 +31,4 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
         table(page, "steps", &view::steps(view));
     }
     page.raw("</section>\n");
-}
-
-/// In what the sides differ, what they failed in, and each measure.
-fn sides(page: &mut Markup, view: &View) {
-    let Some(comparison) = &view.report.result.comparison else {
-        return;
-    };
-    begin(page, "differences", "What differs");
-    table(page, "differences", &view::differences(comparison)).raw("</section>\n");
-    if !comparison.failures.is_empty() {
-        begin(page, "failures", "Failures");
-        page.raw("<p class=\"about\">Failures are compared first, then the measures.</p>");
-        table(page, "failures", &view::failures(comparison)).raw("</section>\n");
-    }
-    begin(page, "measures", "Measures");
-    let of_run = (String::new(), comparison, view.answer_struck());
-    table(page, "measures", &view::measures(&[of_run])).raw("</section>\n");
 }

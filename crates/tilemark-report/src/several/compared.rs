@@ -65,7 +65,7 @@ pub(super) fn sheet(runs: &ComparedRuns) -> Sheet {
     };
     let mut sections = Vec::new();
     if many {
-        sections.push(section("values", "Values of all sides", vec![Part::Table(values(runs))]));
+        sections.push(Section::new("values", "Values of all sides", vec![Part::Table(values(runs))]));
     }
     let of_measures: Vec<_> = runs
         .labelled()
@@ -77,27 +77,23 @@ pub(super) fn sheet(runs: &ComparedRuns) -> Sheet {
     if failures.iter().any(|group| !group.rows.is_empty()) {
         let table = Table { groups: failures, ..view::failures(&runs.against[0].comparison) };
         let about = "Failures are compared first, then the measures.".to_owned();
-        sections.push(section("failures", "Failures", vec![Part::Text(about), Part::Table(table)]));
+        sections.push(Section::new("failures", "Failures", vec![Part::Text(about), Part::Table(table)]));
     }
     let mut parts = vec![Part::Table(view::measures(&of_measures))];
     if many {
         let about = "p is corrected by Holm over the primary measures of all comparisons together.";
         parts.insert(0, Part::Text(about.to_owned()));
     }
-    sections.push(section("measures", "Measures", parts));
-    sections.push(section("differences", "What differs", vec![Part::Table(differences(runs))]));
+    sections.push(Section::new("measures", "Measures", parts));
+    sections.push(Section::new("differences", "What differs", vec![Part::Table(differences(runs))]));
     Sheet {
         title,
-        lead: vec![section("records", "Records", vec![Part::Table(records(runs))])],
+        lead: vec![Section::new("records", "Records", vec![Part::Table(records(runs))])],
         findings: runs.labelled().map(|(label, against)| finding(runs, &label, against)).collect(),
         forest: forest(runs, many),
         charts: Vec::new(),
         sections,
     }
-}
-
-fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -> Section {
-    Section { id, title, parts, charts: Vec::new(), is_answer: false }
 }
 
 /// Who, when, where, how many: a row for each side, a line in it for each of its runs.

@@ -160,15 +160,19 @@ pub(super) fn sheet(trend: &Trend) -> Sheet {
     let mut sections = Vec::new();
     let changes = changes(trend);
     if changes.groups.iter().any(|group| !group.rows.is_empty()) {
-        sections.push(section("changes", "What changed from one run to the next", changes));
+        sections.push(Section::new(
+            "changes",
+            "What changed from one run to the next",
+            vec![Part::Table(changes)],
+        ));
     }
     if !trend.series.is_empty() {
-        sections.push(section("runs", "Runs, the newest first", table(trend)));
+        sections.push(Section::new("runs", "Runs, the newest first", vec![Part::Table(table(trend))]));
     }
     if !trend.left_out.is_empty() {
         let rows = trend.left_out.iter().map(|left| Row::new(&*left.id, vec![left.why.clone().into()]));
         let table = Table::new(vec![given("Run"), words("Why")], rows.collect());
-        sections.push(section("left-out", "Runs that are in no chart", table));
+        sections.push(Section::new("left-out", "Runs that are in no chart", vec![Part::Table(table)]));
     }
     let many = trend.series.len() > 1;
     let charts = trend.series.iter().enumerate().flat_map(|(place, series)| charts(place, series, many));
@@ -180,10 +184,6 @@ pub(super) fn sheet(trend: &Trend) -> Sheet {
         charts: charts.collect(),
         sections,
     }
-}
-
-fn section(id: &'static str, title: &'static str, table: Table) -> Section {
-    Section { id, title, parts: vec![Part::Table(table)], charts: Vec::new(), is_answer: false }
 }
 
 fn finding(series: &TrendSeries) -> Finding {

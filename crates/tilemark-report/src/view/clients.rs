@@ -42,7 +42,7 @@ pub(crate) fn clients(view: &View) -> Option<Section> {
     if table.rows().next().is_some() {
         parts.extend([Part::Table(table), Part::Text(ABOUT.to_owned())]);
     }
-    Some(Section { id: "clients", title: "Client machines", parts, charts: Vec::new(), is_answer: false })
+    Some(Section::new("clients", "Client machines", parts))
 }
 
 fn tiles(point: &PointResult) -> String {

@@ -24,7 +24,7 @@ pub(crate) fn interference(view: &View) -> Option<Section> {
         .flatten()
         .collect::<Vec<String>>();
     let parts = vec![Part::Text(about.join(" ")), Part::Table(table(view, found))];
-    Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new(), is_answer: true })
+    Some(Section { is_answer: true, ..Section::new("interference", "Who slows whom", parts) })
 }
 
 /// Which pairs were measured in more blocks than was planned for all: more of their repeats count.

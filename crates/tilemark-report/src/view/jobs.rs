@@ -34,7 +34,7 @@ pub(crate) fn jobs(view: &View) -> Option<Section> {
     }
     let mut parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(rates_table(rows))];
     parts.extend(times_table(view, &loads).map(Part::Table));
-    Some(Section { id: "jobs", title: "Jobs", parts, charts: Vec::new(), is_answer: false })
+    Some(Section::new("jobs", "Jobs", parts))
 }
 
 /// The figures of a load at a point: those of all its guests in each kept repeat.

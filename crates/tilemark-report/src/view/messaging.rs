@@ -111,11 +111,8 @@ pub(crate) fn messaging(view: &View) -> Option<Section> {
         });
     }
     Some(Section {
-        id: "messaging",
-        title: "Messages by size, beside what was published",
-        parts,
         charts,
-        is_answer: false,
+        ..Section::new("messaging", "Messages by size, beside what was published", parts)
     })
 }
 

@@ -25,13 +25,11 @@ pub(crate) fn pages(view: &View) -> Option<Section> {
         given("Tolerable within").unit("ms").dispensable(2),
     ];
     let about = "A page is complete when its last file has arrived. Good and tolerable are shares of all pages that ended; a page with an error is neither.";
-    Some(Section {
-        id: "pages",
-        title: "How good pages were",
-        parts: vec![Part::Text(about.to_owned()), Part::Table(Table::new(columns, rows))],
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    Some(Section::new(
+        "pages",
+        "How good pages were",
+        vec![Part::Text(about.to_owned()), Part::Table(Table::new(columns, rows))],
+    ))
 }
 
 fn row(view: &View, group: &Group, point: &PointResult) -> Option<Row> {

@@ -27,17 +27,15 @@ pub(crate) fn power(view: &View) -> Option<Section> {
         Row::of(view, point, view.head(group, point), vec![cells.map(Cell::figure).into()])
     });
     let idle = Cell::figure(idle.map(watts)).text;
-    Some(Section {
-        id: "power",
-        title: "Power",
-        parts: vec![
+    Some(Section::new(
+        "power",
+        "Power",
+        vec![
             Part::Text(format!("Idle: {idle}.")),
             Part::Table(Table::new(columns, rows.collect())),
             Part::Text(ABOUT.to_owned()),
         ],
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    ))
 }
 
 fn watts(power: f64) -> String {

@@ -37,7 +37,7 @@ pub(crate) fn roles(view: &View) -> Option<Section> {
         Part::Table(Table { notes, ..Table::new(columns, rows) }),
     ];
     parts.extend(worst(view, point).map(Part::Text));
-    Some(Section { id: "roles", title: "Who suffers", parts, charts: Vec::new(), is_answer: false })
+    Some(Section::new("roles", "Who suffers", parts))
 }
 
 /// The largest count that holds; where that is no more than one tile, the largest count that was measured.

@@ -33,13 +33,7 @@ pub(crate) fn scaling(view: &View) -> Option<Section> {
             parts
         }
     };
-    Some(Section {
-        id: "scaling",
-        title: "How throughput grows",
-        parts,
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    Some(Section::new("scaling", "How throughput grows", parts))
 }
 
 /// What a reader must know where the law does not hold.

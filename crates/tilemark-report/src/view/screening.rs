@@ -10,7 +10,7 @@ pub(crate) fn screening(view: &View) -> Option<Section> {
     let found = view.report.result.screening.as_ref()?;
     let mut parts = vec![Part::Text(about(found)), Part::Table(table(view, found))];
     parts.extend(left_out(found).map(Part::Text));
-    Some(Section { id: "screening", title: "Which settings pay", parts, charts: Vec::new(), is_answer: true })
+    Some(Section { is_answer: true, ..Section::new("screening", "Which settings pay", parts) })
 }
 
 fn about(found: &Screening) -> String {

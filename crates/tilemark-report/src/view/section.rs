@@ -19,6 +19,11 @@ pub(crate) struct Section {
 }
 
 impl Section {
+    /// Texts and tables.
+    pub(crate) fn new(id: &'static str, title: &'static str, parts: Vec<Part>) -> Self {
+        Self { id, title, parts, charts: Vec::new(), is_answer: false }
+    }
+
     /// Whether it comes before the steps, in place of the chart of latencies.
     pub(crate) fn leads(&self) -> bool {
         !self.charts.is_empty() || self.is_answer

@@ -41,13 +41,7 @@ pub(crate) fn settings(view: &View) -> Option<Section> {
     };
     let rows = read.iter().map(row).collect();
     let parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(Table::new(columns, rows))];
-    Some(Section {
-        id: "settings",
-        title: "Settings of the host",
-        parts,
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    Some(Section::new("settings", "Settings of the host", parts))
 }
 
 /// The column of a value: its side and what varies. A screening has too many points for a column each: it has those with the setting and

@@ -36,7 +36,7 @@ pub(crate) fn store(view: &View) -> Option<Section> {
     parts.extend(is_beside_paper.then(|| Part::Text(difference(view))));
     parts.extend((!times.is_empty()).then(|| Part::Table(times_table(times))));
     parts.push(Part::Text(format!("Server: {}.", servers.join("; "))));
-    Some(Section { id: "store", title: "Orders", parts, charts: Vec::new(), is_answer: false })
+    Some(Section::new("store", "Orders", parts))
 }
 
 fn orders(view: &View, steps: &[Step]) -> Table {

@@ -18,13 +18,7 @@ pub(crate) fn surge(view: &View) -> Option<Section> {
         return None;
     }
     parts.push(Part::Text(ABOUT.to_owned()));
-    Some(Section {
-        id: "surge",
-        title: "What a surge does to others",
-        parts,
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    Some(Section::new("surge", "What a surge does to others", parts))
 }
 
 /// The points with a surge at the largest tile count of the group: several where values vary at one count.

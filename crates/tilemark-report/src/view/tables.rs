@@ -1,6 +1,8 @@
 //! The tables that only the page has: fairness, every load, what two sides differ in and what came of it.
 
-use super::section::{Cell, GroupHead, Row, RowGroup, Table, given, group_named, measured, words};
+use super::section::{
+    Cell, GroupHead, Part, Row, RowGroup, Section, Table, given, group_named, measured, words,
+};
 use super::{RateColumn, View, load_p99, percent_or_none};
 use crate::number::{change, percent, three, whole};
 use crate::published::Paper;
@@ -107,8 +109,25 @@ fn load_cells(load: &LoadResult, rate: RateColumn, unit: Option<&str>) -> Vec<Ce
     ]
 }
 
+/// In what two sides that were compared differ, what they failed in, and each measure.
+pub(crate) fn sides(view: &View) -> Vec<Section> {
+    let Some(comparison) = &view.report.result.comparison else {
+        return Vec::new();
+    };
+    let differences = vec![Part::Table(differences(comparison))];
+    let mut sections = vec![Section::new("differences", "What differs", differences)];
+    if !comparison.failures.is_empty() {
+        let about = "Failures are compared first, then the measures.".to_owned();
+        let parts = vec![Part::Text(about), Part::Table(failures(comparison))];
+        sections.push(Section::new("failures", "Failures", parts));
+    }
+    let of_run = (String::new(), comparison, view.answer_struck());
+    sections.push(Section::new("measures", "Measures", vec![Part::Table(measures(&[of_run]))]));
+    sections
+}
+
 /// Settings that set two sides apart.
-pub(crate) fn differences(comparison: &Comparison) -> Table {
+fn differences(comparison: &Comparison) -> Table {
     let mut rows: Vec<Row> = comparison
         .differences
         .iter()

@@ -32,16 +32,14 @@ pub(crate) fn uses(view: &View) -> Option<Section> {
     ];
     let rows = point.uses.iter().map(|one| Row::of(view, point, head(one), vec![line(one)])).collect();
     let step = view.head(group, point).text;
-    Some(Section {
-        id: "uses",
-        title: "What each guest used",
-        parts: vec![
+    Some(Section::new(
+        "uses",
+        "What each guest used",
+        vec![
             Part::Text(format!("Step: {step}. {}{ABOUT}", back_end(point))),
             Part::Table(Table::new(columns, rows)),
         ],
-        charts: Vec::new(),
-        is_answer: false,
-    })
+    ))
 }
 
 /// A back end is to answer web servers and never to limit them: how busy the busiest was.

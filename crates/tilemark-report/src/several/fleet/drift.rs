@@ -1,10 +1,10 @@
 //! Two runs of one fleet: what changed, host by host.
 
 use super::super::{Finding, Sheet};
-use super::sheet::{names, of_change, section};
+use super::sheet::{names, of_change};
 use super::{FLEET_SCHEMA, FleetOutcome};
 use crate::number::{counted, three};
-use crate::view::{Cell, Chip, Part, Row, Table, given, measured, words};
+use crate::view::{Cell, Chip, Part, Row, Section, Table, given, measured, words};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_record::result::Figure;
@@ -167,7 +167,7 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         Finding { chip, head: String::new(), text: drift.sentence.clone(), reasons: drift.reasons.clone() };
     let mut sections = Vec::new();
     if !drift.failures.is_empty() {
-        sections.push(section(
+        sections.push(Section::new(
             "failures",
             "Hosts that fail, or no longer do",
             vec![Part::Table(failures(drift))],
@@ -179,13 +179,13 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
             "Hosts are compared{step}, each with itself. Where a fact of a host changed, it is one of the changed hosts."
         );
         let parts = vec![Part::Text(about), Part::Table(shifts(drift))];
-        sections.push(section("shifts", "Mean changes over hosts", parts));
+        sections.push(Section::new("shifts", "Mean changes over hosts", parts));
     }
     if drift.measures.iter().any(|measure| !measure.hosts.is_empty()) {
         let about = "The later run over the earlier one, with its 95 % interval. A host is named where it changed more than chance and the \
                      other hosts explain.";
         let parts = vec![Part::Text(about.to_owned()), Part::Table(hosts(drift))];
-        sections.push(section("hosts", "Each host", parts));
+        sections.push(Section::new("hosts", "Each host", parts));
     }
     if !drift.changes.is_empty() {
         let row = |one: &FactChange| {
@@ -194,7 +194,7 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         };
         let columns = vec![given("Fact"), words("Before"), words("After"), words("Hosts")];
         let table = Table::new(columns, drift.changes.iter().map(row).collect());
-        sections.push(section("facts", "What changed in their facts", vec![Part::Table(table)]));
+        sections.push(Section::new("facts", "What changed in their facts", vec![Part::Table(table)]));
     }
     let in_one = drift
         .only_in_one
@@ -208,7 +208,7 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         left_out.sort_by_cached_key(|(name, _)| natural_key(name));
         let row = |(name, why): (String, String)| Row::new(name, vec![why.into()]);
         let table = Table::new(vec![given("Host"), words("Why")], left_out.into_iter().map(row).collect());
-        sections.push(section("left-out", "Hosts that are not compared", vec![Part::Table(table)]));
+        sections.push(Section::new("left-out", "Hosts that are not compared", vec![Part::Table(table)]));
     }
     let scenario = drift.scenario.as_deref().unwrap_or("no scenario");
     Sheet {

@@ -32,23 +32,23 @@ pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
         last.reasons.clone_from(&fleet.reasons);
     }
     findings.extend(fleet.groups.iter().filter(|_| fleet.groups.len() > 1).take(GROUPS_BESIDE).map(of_group));
-    let mut sections = vec![section("hosts", "Hosts", hosts_parts(fleet))];
+    let mut sections = vec![Section::new("hosts", "Hosts", hosts_parts(fleet))];
     if !fleet.groups.is_empty() {
-        sections.push(section("groups", "Groups of equal hosts", groups_parts(fleet)));
+        sections.push(Section::new("groups", "Groups of equal hosts", groups_parts(fleet)));
     }
     if fleet.groups.len() > 1 {
-        sections.push(section("apart", "What sets the groups apart", vec![Part::Table(apart(fleet))]));
+        sections.push(Section::new("apart", "What sets the groups apart", vec![Part::Table(apart(fleet))]));
     }
     let facts = unusual_facts(fleet);
     if facts.rows().next().is_some() {
         let about = "Facts in which some hosts are not like most of their group. A fact that only hosts which differ have is worth a \
                      look; it need not be the cause.";
         let parts = vec![Part::Text(about.to_owned()), Part::Table(facts)];
-        sections.push(section("facts", "What differs in their facts", parts));
+        sections.push(Section::new("facts", "What differs in their facts", parts));
     }
     let problems = problems(fleet);
     if problems.rows().next().is_some() {
-        sections.push(section(
+        sections.push(Section::new(
             "problems",
             "Attempts and files that were not used",
             vec![Part::Table(problems)],
@@ -66,10 +66,6 @@ pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
 
 fn paragraph(text: &str) -> Finding {
     Finding { chip: None, head: String::new(), text: text.to_owned(), reasons: Vec::new() }
-}
-
-pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -> Section {
-    Section { id, title, parts, charts: Vec::new(), is_answer: false }
 }
 
 /// Trusted where the verdict is about all hosts that were asked. A host that differs does so whoever else is missing or cannot be compared:
