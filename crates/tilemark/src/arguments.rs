@@ -117,6 +117,26 @@ pub(crate) enum On {
     Native,
 }
 
+/// How what is sent at a rate is spread in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arrivals {
+    /// Equal gaps
+    Even,
+    /// Independent users: exponential gaps
+    Poisson,
+}
+
+/// Which subscribers get a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Delivery {
+    /// One subscriber of its queue
+    Shared,
+    /// All subscribers
+    Fanout,
+    /// All subscribers of its topic
+    Topic,
+}
+
 /// What all that resolve a scenario share.
 #[derive(Debug, Args)]
 pub(crate) struct Resolution {
@@ -631,9 +651,9 @@ pub(crate) struct ThroughputArguments {
     /// Subscribers of each queue or topic
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) subscribers: u16,
-    /// Which subscribers get a message: one of the queue, all, or all of its topic
-    #[arg(long, value_parser = ["shared", "fanout", "topic"], default_value = "shared")]
-    pub(crate) mode: String,
+    /// Which subscribers get a message
+    #[arg(long, value_enum, default_value = "shared")]
+    pub(crate) mode: Delivery,
     /// Use durable queues and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
@@ -788,8 +808,8 @@ pub(crate) struct LoadStoreArguments {
     #[arg(long, value_parser = values::rate, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the orders of a rate are spread in time
-    #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
-    pub(crate) arrival: String,
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub(crate) arrival: Arrivals,
     /// Mean pause of a client after each order: in seconds, or with a unit, such as 500ms
     #[arg(long, default_value_t = 0.0, value_parser = values::seconds_and_parts, conflicts_with = "rate", value_name = "SECONDS")]
     pub(crate) think_time: f64,
@@ -858,8 +878,8 @@ pub(crate) struct LoadWebArguments {
     #[arg(long, value_parser = values::rate, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the requests of a rate are spread in time
-    #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
-    pub(crate) arrival: String,
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub(crate) arrival: Arrivals,
     /// Seed of the schedule
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,

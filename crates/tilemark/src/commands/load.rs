@@ -2,7 +2,10 @@
 
 use super::load_store;
 use crate::{
-    arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments, TrustArguments},
+    arguments::{
+        Arrivals, Delivery, LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments,
+        TrustArguments,
+    },
     carried::PROGRAM,
     exit,
     screen::{self, Form, Watcher},
@@ -45,7 +48,10 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
         connections: arguments.connections,
         seconds: arguments.seconds,
         rate: arguments.rate,
-        arrival: if arguments.arrival == "even" { Arrival::Even } else { Arrival::Poisson },
+        arrival: match arguments.arrival {
+            Arrivals::Even => Arrival::Even,
+            Arrivals::Poisson => Arrival::Poisson,
+        },
         seed: arguments.seed,
     };
     match web_load::web(&PROGRAM, &asked) {
@@ -89,10 +95,10 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
         queues: arguments.queues.into(),
         publishers: arguments.publishers.into(),
         subscribers: arguments.subscribers.into(),
-        mode: match arguments.mode.as_str() {
-            "fanout" => MessagingMode::Fanout,
-            "topic" => MessagingMode::Topic,
-            _ => MessagingMode::Shared,
+        mode: match arguments.mode {
+            Delivery::Shared => MessagingMode::Shared,
+            Delivery::Fanout => MessagingMode::Fanout,
+            Delivery::Topic => MessagingMode::Topic,
         },
         durable: arguments.durable,
         confirms: arguments.confirms,

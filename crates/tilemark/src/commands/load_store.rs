@@ -1,7 +1,7 @@
 //! `tilemark load store`
 
 use crate::{
-    arguments::LoadStoreArguments,
+    arguments::{self, LoadStoreArguments},
     screen::{self, Form, Watcher},
 };
 use std::{process::ExitCode, time::Duration};
@@ -22,7 +22,10 @@ pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
     let database = store_load::address(&arguments.database)?;
-    let arrivals = if arguments.arrival == "even" { Arrivals::Even } else { Arrivals::Poisson };
+    let arrivals = match arguments.arrival {
+        arguments::Arrivals::Even => Arrivals::Even,
+        arguments::Arrivals::Poisson => Arrivals::Poisson,
+    };
     let demand = Demand {
         clients: arguments.clients,
         pace: match arguments.rate {
