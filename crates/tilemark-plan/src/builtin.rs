@@ -10,7 +10,7 @@ pub struct Builtin {
 }
 
 /// All of them, in the order in which they are listed.
-pub const BUILTINS: [Builtin; 13] = [
+pub const BUILTINS: &[Builtin] = &[
     Builtin { name: "first-look", text: include_str!("../../../scenarios/first-look.toml") },
     Builtin { name: "web", text: include_str!("../../../scenarios/web.toml") },
     Builtin { name: "disk", text: include_str!("../../../scenarios/disk.toml") },
@@ -28,7 +28,7 @@ pub const BUILTINS: [Builtin; 13] = [
 
 /// The one with this name.
 pub fn builtin(name: &str) -> Option<Builtin> {
-    BUILTINS.into_iter().find(|builtin| builtin.name == name)
+    BUILTINS.iter().copied().find(|builtin| builtin.name == name)
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn every_scenario_and_every_preset_of_it_reads() {
-        for Builtin { name, text } in BUILTINS {
+        for &Builtin { name, text } in BUILTINS {
             let draft = Draft::from_toml(text, name).unwrap();
             let scenario = draft.finish().unwrap_or_else(|problems| panic!("{name}: {problems}"));
             assert_eq!(scenario.name, name);

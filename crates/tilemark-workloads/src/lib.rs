@@ -12,7 +12,7 @@
 //! | `memory` | none | copies of blocks, from inside | every page of the copy is that of its source |
 //! | `command` | any | a program of the user's, from inside or beside the load | what its lines say |
 //!
-//! A new workload is a module here and a line in the table below.
+//! A new workload is a module here and a line in `ENGINES`; `docs/adding-a-workload.md` lists all that it needs.
 
 mod clocks;
 mod command;

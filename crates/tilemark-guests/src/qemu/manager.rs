@@ -187,6 +187,19 @@ impl QemuManager {
         frozen.ok_or(GuestError::UnknownTemplate(template.0))
     }
 
+    /// What a further guest is made of: the memory and the state of its template, and a network device of its own.
+    fn clone_of(
+        &self,
+        template: TemplateId,
+        plan: &GuestPlan,
+        tap: Vec<OwnedFd>,
+    ) -> Result<Materials, GuestError> {
+        let frozen = self.frozen(template)?;
+        let memory = vec![(number::MEMORY, frozen.memory(nodes_of(plan))?)];
+        let state = Some(frozen.state()?);
+        Ok(Materials { tap, memory, state, birth: Birth::Clone })
+    }
+
     fn make_template(&self, plan: &GuestPlan, service: &Service) -> Result<Frozen, GuestError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let plan = GuestPlan { name: format!("template-{number}"), ..plan.clone() };
@@ -631,12 +644,7 @@ impl GuestManager for QemuManager {
             StartMode::Boot => {
                 Materials { tap, memory: booted_memory(plan)?, state: None, birth: Birth::Boot }
             }
-            StartMode::Clone(template) => {
-                let frozen = self.frozen(template)?;
-                let memory = vec![(number::MEMORY, frozen.memory(nodes_of(plan))?)];
-                let state = Some(frozen.state()?);
-                Materials { tap, memory, state, birth: Birth::Clone }
-            }
+            StartMode::Clone(template) => self.clone_of(template, plan, tap)?,
         };
         self.guests.insert(number, self.spawn(plan, number, materials)?);
         Ok(GuestId(number))

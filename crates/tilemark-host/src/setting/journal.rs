@@ -102,7 +102,7 @@ impl Held {
     }
 
     /// Writes the text found, if the value is still ours, and reads it back.
-    pub fn restore(&self) -> Outcome {
+    pub fn restore_if_ours(&self) -> Outcome {
         match self.now() {
             Now::Ours => match limit_of_others(&self.setting) {
                 Some(limit) => {
@@ -126,7 +126,7 @@ impl Held {
                 let why = format!("another program set {}, which rules it", pair.display());
                 self.outcome(Now::Other(self.setting.value.clone()), Some(why))
             }
-            None => self.restore(),
+            None => self.restore_if_ours(),
         }
     }
 
@@ -496,7 +496,7 @@ fn look_again(outcomes: &mut [Outcome]) {
         match outcome.held.now() {
             Now::AsFound => *outcome = outcome.held.outcome(Now::AsFound, None),
             Now::Ours if !outcome.is_settled() => {
-                let again = outcome.held.restore();
+                let again = outcome.held.restore_if_ours();
                 if again.is_settled() {
                     *outcome = again;
                 }
@@ -544,11 +544,11 @@ fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
     // It was written a moment ago: whatever it reads, if not the value found, is ours. A service that is as found may be on its way: systemd
     // goes on with what it was asked for, also where whoever asked has failed.
     let undone = match refused.now() {
-        Now::AsFound if !refused.setting.is_a_service() => refused.restore(),
+        Now::AsFound if !refused.setting.is_a_service() => refused.restore_if_ours(),
         _ => refused.put_back(),
     };
     let mut outcomes: Vec<Outcome> =
-        std::iter::once(undone).chain(set.iter().rev().map(Held::restore)).collect();
+        std::iter::once(undone).chain(set.iter().rev().map(Held::restore_if_ours)).collect();
     look_again(&mut outcomes);
     let undone = outcomes.remove(0);
     // A unit that systemd made for the moment is gone once it is stopped, and cannot be started: that is no restoring.
@@ -915,13 +915,13 @@ mod tests {
                 let setting = memory_controller::given(&Group::at(tree), controller);
                 Held { setting, found: "\n".to_owned(), network: None, is_whole: false }
             };
-            let left = held().restore();
+            let left = held().restore_if_ours();
             assert_eq!(left.now, Now::Other(controller.to_owned()));
             assert!(left.is_settled() && left.to_string().contains("machine.slice has"), "{left}");
             assert_eq!(fs::read_to_string(&given).unwrap(), controller);
             // Ours is no reason.
             fs::write(tree.join("machine.slice").join(file), default).unwrap();
-            assert_eq!(held().restore().now, Now::AsFound);
+            assert_eq!(held().restore_if_ours().now, Now::AsFound);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The workloads: one file for each, with its parameters and all that others must know of it. How it is run is in
 //! `tilemark-workloads`.
 //!
-//! A new workload is a file here and a line in the table below.
+//! A new workload is a file here and a line in the table `workloads!`; `docs/adding-a-workload.md` lists all that it needs.
 
 mod command;
 mod database;

@@ -444,12 +444,12 @@ pub struct Listed {
 
 /// All scenarios inside the program.
 pub fn scenarios() -> Vec<Listed> {
-    let listed = |builtin: tilemark_plan::builtin::Builtin| {
+    let listed = |builtin: &tilemark_plan::builtin::Builtin| {
         let scenario = Draft::from_toml(builtin.text, builtin.name).ok()?.finish().ok()?;
         let presets = scenario.preset.keys().cloned().collect();
         Some(Listed { name: builtin.name, about: scenario.about.trim().to_owned(), presets })
     };
-    BUILTINS.into_iter().filter_map(listed).collect()
+    BUILTINS.iter().filter_map(listed).collect()
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ use tilemark_record::summary::{IncidentKind, RepeatSummary};
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
+pub use failures::SWAPPED_PAGES_MAX;
 pub use hosts::{DecidingFigures, deciding_figures};
 pub use interference::{SlowPair, pairs_to_confirm};
 pub use pairing::Pairing;
@@ -71,7 +72,7 @@ pub use screening::{ToConfirm, to_confirm};
 pub use search::{CapacitySearch, Ended, Known, Next, SearchLeft};
 pub use validity::{
     CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
-    STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX, busy_host,
+    STEAL_FRACTION_MAX, busy_host,
 };
 
 use ladder::Ladder;

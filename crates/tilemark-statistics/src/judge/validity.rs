@@ -19,9 +19,6 @@ pub const FOREIGN_FRACTION_MAX: f64 = 0.05;
 /// load: what is stolen is gone while a guest is in the midst of a request and nobody here can see by whom.
 pub const STEAL_FRACTION_MAX: f64 = 0.02;
 
-/// Most pages swapped in a repeat before it is a failure: 1 MiB. A kernel that parks single pages of sleepers disturbs nobody.
-pub const SWAPPED_PAGES_MAX: u64 = 256;
-
 /// Largest step of the clock in a second, in milliseconds. Slewing by NTP stays below 0.5 ms in a second.
 pub const CLOCK_STEP_MS_MAX: f64 = 10.0;
 
