@@ -126,8 +126,8 @@ const INTERNAL_ERROR: u16 = 1815;
 
 /// Gives a server's answer its name. Codes are those of the MariaDB error list.
 fn named(what: &str, error: mysql::Error) -> StoreError {
-    let (code, no_space) = match &error {
-        mysql::Error::MySqlError(server) => (server.code, says_no_space(server)),
+    let (code, is_full) = match &error {
+        mysql::Error::MySqlError(server) => (server.code, is_full(server)),
         mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_) => {
             return StoreError::Lost { source: said(&error) };
         }
@@ -136,9 +136,7 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
     let source = said(&error);
     match code {
         1205 | 1213 => StoreError::Deadlock { source },
-        // 1878: a file that an index is sorted in could not be written; the server does not say why.
-        1021 | 1114 | 1878 => StoreError::Full { source },
-        _ if no_space => StoreError::Full { source },
+        _ if is_full => StoreError::Full { source },
         1290 | 1792 | 1036 => StoreError::ReadOnly { source: Some(source) },
         1040 | 1203 => StoreError::NoConnectionLeft { source },
         1053 | 1077 | 1927 => StoreError::Lost { source },
@@ -146,6 +144,11 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
         1054 | 1146 => StoreError::WrongSchema { problems: vec![format!("{what}: {source}")] },
         _ => StoreError::Statement { what: what.to_owned(), source },
     }
+}
+
+/// Whether the server has no room left. 1878: a file that an index is sorted in could not be written; the server does not say why.
+fn is_full(server: &mysql::MySqlError) -> bool {
+    matches!(server.code, 1021 | 1114 | 1878) || says_no_space(server)
 }
 
 /// Whether the server passes on the system's error 28 (ENOSPC): a table's file could not be written (3, 20, 1026), or the
@@ -408,11 +411,16 @@ fn ended(made: Result<TableSum, StoreDataError>) -> (Result<TableSum, StoreDataE
     (made, failed.map_or(Ok(()), Err))
 }
 
-/// Runs a statement, and once more where InnoDB names a step of its own that failed but not why, as it rarely does in a full tablespace
-/// ("rename index to add"). It has undone what the first attempt did; the second one is refused with the reason.
+/// Runs one statement, and once more where InnoDB reports which internal step failed but not why, as it rarely does in a full tablespace
+/// ("rename index to add"). The second attempt then reports that it is full. Any other error of it may come from what the first one left
+/// behind, so that the first error counts.
 fn again_for_the_reason<T>(mut attempt: impl FnMut() -> Result<T, mysql::Error>) -> Result<T, mysql::Error> {
+    let first = match attempt() {
+        Err(mysql::Error::MySqlError(server)) if server.code == INTERNAL_ERROR => server,
+        ended => return ended,
+    };
     match attempt() {
-        Err(mysql::Error::MySqlError(server)) if server.code == INTERNAL_ERROR => attempt(),
+        Err(mysql::Error::MySqlError(server)) if !is_full(&server) => Err(first.into()),
         ended => ended,
     }
 }
@@ -516,12 +524,16 @@ mod tests {
     }
 
     #[test]
-    fn an_internal_error_of_a_statement_is_asked_for_its_reason_once() {
+    fn a_statement_with_an_internal_error_is_run_once_more_and_only_a_full_database_replaces_that_error() {
         let internal = || refused(INTERNAL_ERROR, "Internal error: rename index to add");
         let full = || refused(1114, "The table 'customers' is full");
         for (answers, expected) in [
             (vec![Err(internal()), Err(full())], Err("error 1114 (HY000): The table 'customers' is full")),
             (vec![Err(internal()), Ok(7)], Ok(7)),
+            (
+                vec![Err(internal()), Err(refused(1061, "Duplicate key name 'by_username'"))],
+                Err("error 1815 (HY000): Internal error: rename index to add"),
+            ),
             (
                 vec![Err(internal()), Err(internal())],
                 Err("error 1815 (HY000): Internal error: rename index to add"),
