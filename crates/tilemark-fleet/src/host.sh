@@ -16,15 +16,20 @@ lives() { # the folder of an attempt
     [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ] || return 1
     [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$start" ]
 }
+is_beginning() { # A moment passes between the making of the folder and the work in it.
+    [ -n "$(at_work "$1")" ] && return
+    sleep 0.2
+    [ -n "$(at_work "$1")" ] || lives "$1"
+}
 state() {
     for folder in "$place"/attempt-*; do
         [ -d "$folder" ] || continue
         number=${folder##*-}
-        # Before all else: it may begin at any moment, and must not be between two looks then.
-        if [ -e "$folder/began" ]; then taken=; else taken=1; fi
+        # Checked first: the job may write `began` while this runs, and would then pass neither test.
+        if [ -e "$folder/began" ]; then not_begun=; else not_begun=1; fi
         if [ -e "$folder/exit" ]; then
             echo "attempt $number ended $(cat "$folder/exit")"
-        elif lives "$folder" || { [ -n "$taken" ] && [ -n "$(at_work "$folder")" ]; }; then
+        elif lives "$folder" || { [ -n "$not_begun" ] && is_beginning "$folder"; }; then
             # Also one that was taken a moment ago, and has not noted that it began.
             echo "attempt $number running"
         elif [ -e "$folder/exit" ]; then
