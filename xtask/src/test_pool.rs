@@ -179,7 +179,8 @@ impl TestPrograms {
         outcome(&ended)
     }
 
-    /// Runs those that only compute, where they disturb no other: one for each processor, as there may be no others any more.
+    /// Runs those that only compute, where they disturb no other: one for each processor, because the other tests have usually ended by
+    /// then.
     ///
     /// # Errors
     /// The names of all that failed.

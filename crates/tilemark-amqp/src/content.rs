@@ -92,7 +92,7 @@ impl<'a> Properties<'a> {
     #[inline]
     pub fn for_broker(self) -> Result<BrokerProperties<'a>, DecodeError> {
         let mut found = BrokerProperties::default();
-        if let Some(persistent) = self.only_persistent() {
+        if let Some(persistent) = self.delivery_mode_alone() {
             found.persistent = persistent;
             return Ok(found);
         }
@@ -106,9 +106,9 @@ impl<'a> Properties<'a> {
         Ok(found)
     }
 
-    /// Whether it asks to survive a restart, where it has no other property than that; `None` where it has.
+    /// Whether the message is persistent. `None` if it has any property besides the delivery mode.
     #[inline]
-    pub const fn only_persistent(self) -> Option<bool> {
+    pub const fn delivery_mode_alone(self) -> Option<bool> {
         match self.0 {
             [0, 0] => Some(false),
             [0x10, 0, mode] => Some(*mode == 2),
@@ -217,7 +217,7 @@ pub fn put_content(out: &mut Vec<u8>, channel: u16, header: &[u8], body: &[u8], 
     }
 }
 
-/// A publish of which all is there: its method, its header and its body, in three frames behind each other.
+/// A complete publish: method, header and body, each in one frame, one after another. It has no property besides the delivery mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholePublish<'a> {
     /// The channel of all three.
@@ -226,17 +226,17 @@ pub struct WholePublish<'a> {
     pub arguments: PublishArguments<'a>,
     /// The payload of the header's frame.
     pub header: &'a [u8],
-    /// What the header has.
-    pub content: ContentHeader<'a>,
-    /// The body, whole.
+    /// Whether the message is persistent.
+    pub persistent: bool,
+    /// The body, whole; it is not empty.
     pub body: &'a [u8],
     /// Bytes of the three frames.
     pub length: usize,
 }
 
 impl<'a> WholePublish<'a> {
-    /// Reads what is at the start of `bytes`. `None` where that is anything else, also where it is wrong or not all there:
-    /// [`decode_frame`] says what it is.
+    /// Reads what is at the start of `bytes`. `None` if it is something else, is wrong, or is incomplete; [`decode_frame`] then reports
+    /// the error.
     #[inline]
     pub fn decode(bytes: &'a [u8], frame_max: usize) -> Option<Self> {
         if !bytes.get(FRAME_OVERHEAD - 1..)?.starts_with(&PublishArguments::START) {
@@ -251,16 +251,16 @@ impl<'a> WholePublish<'a> {
         };
         let (channel, method) = next(FrameKind::Method)?;
         let (channel_of_header, header) = next(FrameKind::Header)?;
+        let ContentHeader { body_size, properties, .. } = ContentHeader::decode(header).ok()?;
+        // Before the body: a publish with other properties is read once more, frame by frame.
+        let persistent = properties.delivery_mode_alone()?;
         let (channel_of_body, body) = next(FrameKind::Body)?;
-        let content = ContentHeader::decode(header).ok()?;
-        if channel_of_header != channel
-            || channel_of_body != channel
-            || content.body_size != body.len() as u64
-        {
+        let is_whole = body_size == body.len() as u64 && !body.is_empty();
+        if channel_of_header != channel || channel_of_body != channel || !is_whole {
             return None;
         }
         let arguments = PublishArguments::decode(method).ok()?;
-        Some(Self { channel, arguments, header, content, body, length })
+        Some(Self { channel, arguments, header, persistent, body, length })
     }
 }
 
@@ -324,30 +324,48 @@ mod tests {
             mandatory: true,
             immediate: false,
         };
-        let wire = |channels: [u16; 3], body_size| {
+        let of = |channels: [u16; 3], body_size, properties, body: &[u8]| {
             let mut wire = Vec::new();
             put_method(&mut wire, channels[0], &publish);
-            put_header(&mut wire, channels[1], body_size, Properties::PERSISTENT);
-            put_frame(&mut wire, FrameKind::Body, channels[2], b"abc");
+            put_header(&mut wire, channels[1], body_size, properties);
+            put_frame(&mut wire, FrameKind::Body, channels[2], body);
             wire
         };
+        let wire = |channels, body_size| of(channels, body_size, Properties::PERSISTENT, b"abc");
         let whole = wire([7; 3], 3);
         let followed = [&whole[..], &whole[..]].concat();
         let read = WholePublish::decode(&followed, 4096).unwrap();
         let all = frames(&whole, 4096);
         assert_eq!((read.channel, read.length), (7, whole.len()));
         assert_eq!(read.arguments, PublishArguments::decode(all[0].payload).unwrap());
-        assert_eq!(
-            (read.header, read.content),
-            (all[1].payload, ContentHeader::decode(all[1].payload).unwrap())
-        );
-        assert_eq!(read.body, b"abc");
+        assert_eq!((read.header, read.persistent, read.body), (all[1].payload, true, &b"abc"[..]));
         for length in 0..whole.len() {
             assert_eq!(WholePublish::decode(&whole[..length], 4096), None);
         }
-        for other in [wire([7, 8, 7], 3), wire([7, 7, 8], 3), wire([7; 3], 4), whole[19..].to_vec()] {
-            assert_eq!(WholePublish::decode(&other, 4096), None);
+        let method_length = FRAME_OVERHEAD + all[0].payload.len();
+        let header_length = FRAME_OVERHEAD + all[1].payload.len();
+        let [mut ends_wrong, mut is_of_another_class] = [whole.clone(), whole.clone()];
+        ends_wrong[method_length + header_length - 1] ^= 1;
+        is_of_another_class[method_length + FRAME_OVERHEAD] ^= 1;
+        let refused = [
+            wire([7, 8, 7], 3),
+            wire([7, 7, 8], 3),
+            wire([7; 3], 4),
+            // By frames it is complete before its body's frame, which then belongs to nothing.
+            of([7; 3], 0, Properties::PERSISTENT, b""),
+            of([7; 3], 3, Properties(&[0x80, 0, 1, b'a']), b"abc"),
+            whole[method_length..].to_vec(),
+            ends_wrong,
+            is_of_another_class,
+        ];
+        for other in refused {
+            assert_eq!(WholePublish::decode(&other, 4096), None, "{other:?}");
         }
+        assert_eq!(
+            WholePublish::decode(&whole, header_length - 1),
+            None,
+            "a frame that is larger than the largest"
+        );
     }
 
     #[test]

@@ -144,6 +144,8 @@ pub struct PublishArguments<'a> {
 impl<'a> PublishArguments<'a> {
     /// The bytes with which the payload of a `basic.publish` starts: class 60, method 40.
     pub const START: [u8; 4] = [0, 60, 0, 40];
+    /// Class and method, as a close names them.
+    pub const IDS: (u16, u16) = (60, 40);
 
     /// Reads the payload of a method frame that starts with [`PublishArguments::START`].
     #[inline]

@@ -4,20 +4,26 @@ use tilemark_amqp::{DecodeError, ReplyCode};
 
 /// Closes a channel or the connection, as its code says. As small as a pointer: results are returned for every frame.
 #[derive(Debug)]
-pub(crate) struct Exception(Box<(ReplyCode, String)>);
+pub(crate) struct Exception(Box<Reason>);
+
+#[derive(Debug)]
+struct Reason {
+    code: ReplyCode,
+    text: String,
+}
 
 impl Exception {
     pub(crate) fn new(code: ReplyCode, text: impl Into<String>) -> Self {
-        Self(Box::new((code, text.into())))
+        Self(Box::new(Reason { code, text: text.into() }))
     }
 
     pub(crate) fn code(&self) -> ReplyCode {
-        self.0.0
+        self.0.code
     }
 
     /// The text as peers know it from other brokers: the code's name, then what happened.
     pub(crate) fn reply_text(&self) -> String {
-        format!("{} - {}", self.code().name(), self.0.1)
+        format!("{} - {}", self.code().name(), self.0.text)
     }
 }
 

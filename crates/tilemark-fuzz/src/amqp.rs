@@ -12,12 +12,13 @@ use std::{
 };
 use tilemark_amqp::{
     ContentHeader, DeliverMethod, FrameKind, Inbox, LongStr, Method, Properties, PublishArguments, ShortStr,
-    Table, TableBuilder, decode_frame, put_content, put_deliver, put_heartbeat, put_method,
+    Table, TableBuilder, WholePublish, decode_frame, put_content, put_deliver, put_heartbeat, put_method,
 };
 use tilemark_amqp_load::{BrokerAddress, Ledger, Session};
 
 /// Takes the frames of any peer.
 pub fn take_codec(bytes: &[u8]) {
+    read_in_one_step(bytes);
     let mut inbox = Inbox::new(0, 4096);
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -37,6 +38,26 @@ pub fn take_codec(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// What is read in one step is what its frames are, one by one.
+fn read_in_one_step(bytes: &[u8]) {
+    let Some(publish) = WholePublish::decode(bytes, 4096) else { return };
+    let mut rest = &bytes[..publish.length];
+    let mut next = |kind| {
+        let (frame, used) = decode_frame(rest, 4096).expect("right").expect("whole");
+        assert_eq!((frame.kind, frame.channel), (kind, publish.channel));
+        rest = &rest[used..];
+        frame.payload
+    };
+    assert_eq!(PublishArguments::decode(next(FrameKind::Method)), Ok(publish.arguments));
+    let header = next(FrameKind::Header);
+    assert_eq!(header, publish.header);
+    let header = ContentHeader::decode(header).expect("right");
+    assert_eq!(header.body_size, publish.body.len() as u64);
+    assert_eq!(header.properties.for_broker().map(|found| found.persistent), Ok(publish.persistent));
+    assert_eq!((next(FrameKind::Body), publish.body.is_empty()), (publish.body, false));
+    assert!(rest.is_empty());
 }
 
 fn look_inside(kind: FrameKind, payload: &[u8]) {

@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// Drops the oldest messages that are ready, until the queue is within its limits.
-    #[cold]
+    #[inline(never)]
     pub(super) fn drop_until_within_limit(&mut self, id: QueueId) {
         while let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_over_limit())
             && let Some(entry) = queue.pop(|message| self.store.length(message))

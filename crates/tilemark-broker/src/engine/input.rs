@@ -31,7 +31,7 @@ impl Engine {
             {
                 used += publish.length;
                 if let Err(exception) = result {
-                    self.raise(id, publish.channel, (60, 40), &exception);
+                    self.raise(id, publish.channel, PublishArguments::IDS, &exception);
                 }
                 if self.has_had_its_share(id, steps_before) {
                     return used;
@@ -124,7 +124,7 @@ impl Engine {
                 (FrameKind::Method, [c0, c1, m0, m1, ..]) => {
                     (u16::from_be_bytes([*c0, *c1]), u16::from_be_bytes([*m0, *m1]))
                 }
-                (FrameKind::Header | FrameKind::Body, _) => (60, 40),
+                (FrameKind::Header | FrameKind::Body, _) => PublishArguments::IDS,
                 _ => (0, 0),
             };
             self.raise(id, channel, ids, &exception);

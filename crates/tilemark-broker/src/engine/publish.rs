@@ -22,8 +22,8 @@ use crate::queue::{Entry, NEVER, Overflow};
 use crate::store::{Layout, MessageId};
 use crate::topology::{Routing, Topology};
 
-/// The channel of a content frame and the name of the connection's user; `None` when the channel is being closed and everything
-/// on it is ignored.
+/// The channel of a content frame and the name of the connection's user, both borrowed at once; `None` when the channel is being closed and
+/// everything on it is ignored.
 #[inline]
 fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<(&mut Channel, &[u8])>, Exception> {
     match connection.phase {
@@ -277,8 +277,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a message whose frames are all there, and whose queues are those of the channel's last one. `None` for any other,
-    /// and for one that is wrong or asks for more: that is read frame by frame.
+    /// Takes a complete message that goes where the channel's previous message went. `None` for any other message, which is then read
+    /// frame by frame.
     #[inline]
     pub(super) fn publish_at_once(
         &mut self,
@@ -292,14 +292,21 @@ impl Engine {
             && !route.by_headers
             && route.route == publish.arguments.route;
         let is_plain = channel.assembly.stage == Stage::Idle && !publish.arguments.immediate;
-        if !is_routed || !is_plain || publish.content.body_size > self.limits.largest_message_bytes {
+        if !is_routed || !is_plain || publish.body.len() as u64 > self.limits.largest_message_bytes {
             return None;
         }
-        let persistent = publish.content.properties.only_persistent()?;
         connection.has_published = true;
+        #[cfg(test)]
+        {
+            self.taken_at_once += 1;
+        }
         let layout = Layout::of(publish.arguments.route, publish.header);
         let message = self.store.append(layout, [publish.arguments.route, publish.header, publish.body]);
-        let options = PublishOptions { persistent, mandatory: publish.arguments.mandatory, ttl_ms: NEVER };
+        let options = PublishOptions {
+            persistent: publish.persistent,
+            mandatory: publish.arguments.mandatory,
+            ttl_ms: NEVER,
+        };
         Some(self.publish(id, publish.channel, message, None, options))
     }
 

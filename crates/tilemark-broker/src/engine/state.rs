@@ -103,6 +103,9 @@ pub(crate) struct Engine {
     /// Bytes of what waits to be sent.
     pub(super) outbox_bytes: u64,
     pub(super) statistics: Statistics,
+    /// Publishes that were read in one step.
+    #[cfg(test)]
+    pub(super) taken_at_once: u64,
 }
 
 impl Engine {
@@ -145,6 +148,8 @@ impl Engine {
             alarms: BTreeSet::new(),
             dying: VecDeque::new(),
             steps: 0,
+            #[cfg(test)]
+            taken_at_once: 0,
             chores: VecDeque::new(),
             busy: Vec::new(),
             short_of_memory: false,

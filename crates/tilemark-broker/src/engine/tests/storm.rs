@@ -3,7 +3,9 @@
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use tilemark_amqp::{Method, Properties, Table, TableBuilder, decode_frame, put_method};
+use tilemark_amqp::{
+    FrameKind, Method, Properties, Table, TableBuilder, decode_frame, put_frame, put_method,
+};
 
 use crate::engine::testing::{
     Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as, unbind,
@@ -12,7 +14,15 @@ use crate::ids::ConnectionId;
 use crate::journal::Recovered;
 
 const NAMES: [&str; 4] = ["a", "b", "", "absent"];
-const EXCHANGES: [&str; 4] = ["", "amq.fanout", "amq.topic", "e"];
+const EXCHANGES: [&str; 5] = ["", "amq.fanout", "amq.topic", "amq.headers", "e"];
+/// None, persistent, expiration 60000, user-id "u" (who nobody here is), and `CC` with the queue a.
+const PROPERTIES: [&[u8]; 5] = [
+    &[0, 0],
+    &[0x10, 0, 2],
+    &[0x01, 0, 5, b'6', b'0', b'0', b'0', b'0'],
+    &[0, 0x10, 1, b'u'],
+    &[0x20, 0, 0, 0, 0, 14, 2, b'C', b'C', b'A', 0, 0, 0, 6, b'S', 0, 0, 0, 1, b'a'],
+];
 const KEYS: [&str; 5] = ["a", "b", "x.y", "#", "*.y"];
 
 fn flag(rng: &mut StdRng) -> bool {
@@ -74,8 +84,13 @@ fn random_bytes(rng: &mut StdRng, durable: f64) -> Vec<u8> {
     let limits = TableBuilder::new().integer("x-max-length", 3);
     let mut wire = Vec::new();
     if rng.random_bool(0.4) {
-        let body = vec![7; rng.random_range(0..9000)];
-        let properties = if flag(rng) { Properties::NONE } else { Properties::PERSISTENT };
+        // Most of them fit in one frame.
+        let longest = if flag(rng) { 4000 } else { 9000 };
+        let length = if rng.random_bool(0.1) { 0 } else { rng.random_range(0..longest) };
+        let body = vec![7; length];
+        let usual = rng.random_range(0..2);
+        let place = if rng.random_bool(0.9) { usual } else { rng.random_range(2..5) };
+        let properties = Properties::from_bytes(PROPERTIES[place]);
         wire = publish_as(1, pick(rng, &EXCHANGES), pick(rng, &KEYS), properties, &body, flag(rng));
     } else {
         put_method(&mut wire, rng.random_range(1..3), &random_method(rng, durable, &limits));
@@ -169,17 +184,36 @@ fn without_random_names(said: &str) -> String {
 /// A publish whose frames come together goes another way through the engine than one whose frames come one by one.
 #[test]
 fn what_comes_in_one_piece_does_what_it_does_byte_by_byte() {
+    compare([Lab::new(), Lab::new()], 0.0);
+}
+
+#[test]
+fn what_comes_in_one_piece_does_what_it_does_byte_by_byte_with_a_journal() {
+    let with_journal = || {
+        let mut lab = Lab::new();
+        lab.engine.restore(&Recovered::default(), Box::new(Quick::default()));
+        lab
+    };
+    compare([with_journal(), with_journal()], 0.7);
+}
+
+/// Sends the same to both, whole to the first and byte by byte to the second. `durable` is the share of declared queues that are.
+fn compare(mut labs: [Lab; 2], durable: f64) {
     let mut rng = StdRng::seed_from_u64(8);
-    let mut labs = [Lab::new(), Lab::new()];
-    let mut clients = labs.each_mut().map(|lab| lab.client());
+    let mut empty_body = Vec::new();
+    put_frame(&mut empty_body, FrameKind::Body, 1, b"");
+    let mut clients = labs.each_mut().map(Lab::client);
     let mut bodies = 0;
     for _ in 0..4_000 {
-        let [again, between] = [0.0; 2].map(|durable| random_bytes(&mut rng, durable));
+        let again = random_bytes(&mut rng, durable);
+        let between = random_bytes(&mut rng, durable);
         let first_frame = match decode_frame(&again, 1 << 20) {
             Ok(Some((_, length))) if rng.random_bool(0.1) => &again[..length],
             _ => &[],
         };
-        let wire = [&again[..], &between, &again, first_frame, &again].concat();
+        // It belongs to nothing, whatever was before it.
+        let last: &[u8] = if rng.random_bool(0.05) { &empty_body } else { &[] };
+        let wire = [&again[..], &between, &again, first_frame, &again, last].concat();
         labs[0].bytes(clients[0], &wire);
         let mut left = Vec::new();
         for byte in &wire {
@@ -209,4 +243,6 @@ fn what_comes_in_one_piece_does_what_it_does_byte_by_byte() {
         (bytewise.published, bytewise.delivered, bytewise.memory_bytes)
     );
     assert!(whole.published > 1_500 && bodies > 1_000, "{whole:?}, {bodies} bodies");
+    let taken_at_once = labs.each_ref().map(|lab| lab.engine.taken_at_once);
+    assert!(taken_at_once[0] > 300 && taken_at_once[1] == 0, "{taken_at_once:?}");
 }

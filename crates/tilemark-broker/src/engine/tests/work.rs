@@ -63,6 +63,20 @@ fn a_key_that_fits_thousands_of_topics_is_published_in_shares() {
 }
 
 #[test]
+fn publishes_to_a_hundred_queues_that_come_in_one_piece_are_taken_in_shares() {
+    let mut lab = Lab::new();
+    let (peer, bystander) = (lab.client(), lab.client());
+    for number in 0..100 {
+        let queue = format!("q{number}");
+        lab.ask(peer, &declare(&queue, QueueFlags::default()));
+        lab.ask(peer, &bind(&queue, "amq.fanout", ""));
+    }
+    let wire = publish(1, "amq.fanout", "", Properties::NONE, b"x").repeat(5000);
+    assert_shared("publishes", play(&mut lab, peer, bystander, &wire));
+    assert_eq!((lab.engine.statistics().messages, lab.engine.taken_at_once), (5_000, 4999));
+}
+
+#[test]
 fn hanging_up_with_thousands_of_queues_and_bindings_is_no_long_turn() {
     let mut lab = Lab::new();
     let (peer, bystander) = (lab.client(), lab.client());
