@@ -323,18 +323,21 @@ pub(crate) fn postgresql() -> Vec<Vec<u8>> {
     let seven = 7_i32.to_be_bytes();
     let cents = 1200_i64.to_be_bytes();
     let begun = command(b"BEGIN\0");
-    let shelf = rows(&[row(&[&seven, &cents, &seven]), row(&[&8_i32.to_be_bytes(), &cents, &seven])]);
+    let shelf =
+        |cents: &[u8]| rows(&[row(&[&seven, cents, &seven]), row(&[&8_i32.to_be_bytes(), cents, &seven])]);
     let refused = [message(b'E', b"SERROR\0C40P01\0Mdeadlock detected\0\0"), ready(b'E')].concat();
-    let orders = [
-        rows(&[row(&[&seven, b"a", b"b", b"c"])]),
-        begun.clone(),
-        shelf,
-        rows(&[row(&[&seven])]),
-        command(b"COMMIT\0"),
-        rows(&[]),
-        rows(&[]),
-        refused,
-    ];
+    let orders = |cents: &[u8]| {
+        [
+            rows(&[row(&[&seven, b"a", b"b", b"c"])]),
+            begun.clone(),
+            shelf(cents),
+            rows(&[row(&[&seven])]),
+            command(b"COMMIT\0"),
+            rows(&[]),
+            rows(&[]),
+            refused.clone(),
+        ]
+    };
     let one = |kind, value: &[u8]| [described(&[], &[kind]), rows(&[row(&[value])])];
     let inspection = [
         one(TEXT, b"PostgreSQL 15.6"),
@@ -345,11 +348,17 @@ pub(crate) fn postgresql() -> Vec<Vec<u8>> {
     .concat();
     let wide: Vec<&[u8]> = vec![&cents; 9];
     let audit = vec![[described(&[], &[INT8; 9]), rows(&[row(&wide)])]; 4].concat();
-    let low =
-        [begun, described(&[INT4], &[INT4]), rows(&[row(&[&1_i32.to_be_bytes()])]), command(b"COMMIT\0")];
+    let low = [
+        begun.clone(),
+        described(&[INT4], &[INT4]),
+        rows(&[row(&[&1_i32.to_be_bytes()])]),
+        command(b"COMMIT\0"),
+    ];
     let raw = postgresql_greeting(Wanted::Orders);
     [
-        (0, joined(&orders)),
+        (0, joined(&orders(&cents))),
+        // The sum of such a price and its tax was too large for its number.
+        (0, joined(&orders(&i64::MAX.to_be_bytes()))),
         (1, joined(&inspection)),
         (2, joined(&audit)),
         (3, joined(&low)),

@@ -230,14 +230,13 @@ impl Transactions for PostgresqlSession {
             Stock::Short(item) => return Ok(Bought::Short(item)),
             Stock::Unknown => return Ok(Bought::UnknownProduct),
         };
-        let tax_cents = tax_cents(net_cents);
-        let total_cents = net_cents + tax_cents;
+        let receipt = Receipt { order_id: 0, net_cents, tax_cents: tax_cents(net_cents) };
         let (line_ids, line_quantities) = columns(&cart.items);
         let values: [&(dyn ToSql + Sync); 8] = [
             &cart.customer_id,
-            &net_cents,
-            &tax_cents,
-            &total_cents,
+            &receipt.net_cents,
+            &receipt.tax_cents,
+            &receipt.total_cents(),
             &ids,
             &quantities,
             &line_ids,
@@ -245,7 +244,7 @@ impl Transactions for PostgresqlSession {
         ];
         let order_id: i32 = self.client.query_one(&self.sell, &values)?.try_get(0)?;
         self.client.batch_execute("COMMIT")?;
-        Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), net_cents, tax_cents }))
+        Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), ..receipt }))
     }
 
     fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, Self::Error> {
