@@ -283,6 +283,7 @@ fn ours_first() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cargo::workspace;
 
     #[test]
     fn no_password_of_an_address_is_shown() {
@@ -295,6 +296,28 @@ mod tests {
         );
         let plain = "http://127.0.0.1:80/a amqp://guest@h:1 user:word";
         assert_eq!(masked(plain), plain);
+    }
+
+    /// Nothing else builds them.
+    #[test]
+    fn every_example_that_a_benchmark_or_a_figure_names_is_there() {
+        let sources = crate::sources::files(&workspace().join("xtask/src/bench"), "rs").unwrap();
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+        let text: String = sources.into_iter().map(read).collect();
+        let calls =
+            text.split("= example(\"").skip(1).map(|call| call.split('"').step_by(2).take(2).collect());
+        let figures = read(workspace().join("docs/benchmarks/figures.ndjson"));
+        let commands = figures.split("--package ").skip(1).filter_map(|command| {
+            let words: Vec<&str> = command.split([' ', '"']).take(3).collect();
+            (words.get(1) == Some(&"--example")).then(|| vec![words[0], words[2]])
+        });
+        let named: Vec<Vec<&str>> = calls.chain(commands).collect();
+        assert!(named.len() > 10, "{named:?}");
+        for example in named {
+            let [package, name] = example[..] else { panic!("{example:?}") };
+            let path = workspace().join(format!("crates/{package}/examples/{name}.rs"));
+            assert!(path.exists(), "no {}", path.display());
+        }
     }
 
     #[test]
