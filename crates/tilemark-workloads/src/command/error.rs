@@ -24,6 +24,8 @@ pub(crate) enum CommandError {
     Failed { program: String, how: String, last: String },
     #[error("`{program}` ended after {after:.1} s of {wanted:.0} s")]
     Early { program: String, after: f64, wanted: f64 },
+    #[error("the values of `{program}` cover {covered:.1} s of the {length:.0} s that were measured")]
+    Sparse { program: String, covered: f64, length: f64 },
     #[error("`{program}` printed nothing for {seconds:.1} s")]
     Silent { program: String, seconds: f64 },
     #[error("no line of `{program}` matched `{pattern}` for {seconds:.1} s; its last lines: {last}")]
@@ -61,6 +63,7 @@ impl CommandError {
             Self::Early { .. } => {
                 "let it run for `{total_seconds}`, or measure shorter with `measure.length`"
             }
+            Self::Sparse { .. } => "let it print its rate more often, such as once a second",
             Self::Silent { .. } => {
                 "a program that doesn't write to a terminal may keep its lines back: run it with `stdbuf -oL`, or give it a longer `silence`"
             }

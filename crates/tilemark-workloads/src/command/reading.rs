@@ -167,8 +167,12 @@ impl Reading {
             Kind::Latency(_) => after < self.times.warmup + COVERED_MIN * self.times.length,
             Kind::Figure => false,
         };
-        if is_early {
+        if is_early && after < self.times.end() {
             return Err(CommandError::Early { program, after, wanted: self.times.end() });
+        }
+        if is_early {
+            let (covered, length) = (self.covered, self.times.length);
+            return Err(CommandError::Sparse { program, covered, length });
         }
         match &self.last_figure {
             Some(text) if text.parse::<f64>().is_err() => Err(self.bad(text, "it can't be read")),
@@ -255,6 +259,8 @@ mod tests {
         }
         let early = short.check(3.0, "x".to_owned()).unwrap_err().to_string();
         assert_eq!(early, "`tool` ended after 3.0 s of 5 s");
+        let sparse = short.check(5.0, "x".to_owned()).unwrap_err().to_string();
+        assert_eq!(sparse, "the values of `tool` cover 1.0 s of the 3 s that were measured");
     }
 
     #[test]
