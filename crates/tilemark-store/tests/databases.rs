@@ -544,7 +544,7 @@ fn crash(kind: DatabaseKind) {
 /// A tablespace with an end takes the place of a full disk, which takes a mount of its own and therefore root.
 #[test]
 fn a_full_mariadb_is_named_and_emptied() {
-    let settings = ["innodb_file_per_table=OFF", "innodb_data_file_path=ibdata1:12M:autoextend:max:20M"];
+    let settings = ["innodb_file_per_table=OFF", "innodb_data_file_path=ibdata1:12M:autoextend:max:15M"];
     let Some(server) = start_with(DatabaseKind::Mariadb, &settings) else { return };
     let address = server.database("store");
     let generator = Arc::new(Generator::new(Store::of_size(DataSize::MIN, 7), 1).unwrap());
