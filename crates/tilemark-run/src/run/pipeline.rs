@@ -317,7 +317,7 @@ impl<'a, W: World> Pipeline<'a, W> {
     }
 
     /// Says at once that others disturbed the repeat that was measured last, and who. Ends the run where that happens again and
-    /// again. It only informs: which repeats are discarded is decided when all are judged (`validity::soundness`).
+    /// again. Which repeats are discarded is not decided here, but when all are judged (`validity::soundness`).
     fn look_for_others(&mut self, point: &Point, pass: Pass) -> Result<(), Failure> {
         let last = self.repeats.last().filter(|last| (last.point, last.repeat) == (pass.point, pass.repeat));
         let Some(host) = last.map(|last| &last.host) else { return Ok(()) };

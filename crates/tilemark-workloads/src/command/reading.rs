@@ -162,17 +162,17 @@ impl Reading {
         if self.values == 0 {
             return Err(self.nothing(after, last_lines));
         }
-        let is_early = match self.kind {
+        let is_too_little = match self.kind {
             Kind::Rate => self.covered < COVERED_MIN * self.times.length,
             Kind::Latency(_) => after < self.times.warmup + COVERED_MIN * self.times.length,
             Kind::Figure => false,
         };
-        if is_early && after < self.times.end() {
-            return Err(CommandError::Early { program, after, wanted: self.times.end() });
-        }
-        if is_early {
-            let (covered, length) = (self.covered, self.times.length);
-            return Err(CommandError::Sparse { program, covered, length });
+        if is_too_little {
+            let (wanted, covered, length) = (self.times.end(), self.covered, self.times.length);
+            return Err(match after < wanted {
+                true => CommandError::Early { program, after, wanted },
+                false => CommandError::Sparse { program, covered, length },
+            });
         }
         match &self.last_figure {
             Some(text) if text.parse::<f64>().is_err() => Err(self.bad(text, "it can't be read")),
