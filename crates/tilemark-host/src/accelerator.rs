@@ -17,13 +17,13 @@ use tilemark_sys::kvm::{Part, ProbeError, Readings};
 /// The hidden subcommand under which the program calls [`probe_child`].
 pub const PROBE_SUBCOMMAND: &str = "__probe-kvm";
 
-/// After this the child is killed. The probe's own budgets end it after 2 s; the rest is for a busy host.
-pub const PROBE_DEADLINE: Duration = Duration::from_secs(10);
+/// After this the child is killed. The probe's own budgets end it after 4 s; the rest is for a busy host.
+pub const PROBE_DEADLINE: Duration = Duration::from_secs(15);
 
 /// How long a killed child may take to be gone.
 const KILLED_GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often a verdict that a busy host may have caused is tried: three times 2 s stay below [`PROBE_DEADLINE`].
+/// How often a verdict that a busy host may have caused is tried: three times 4 s stay below [`PROBE_DEADLINE`].
 const ATTEMPTS: u32 = 3;
 /// Plain instructions so many times slower are not noise. An emulated host reached 17 while compilers ran on the machine below it; an
 /// interpreting host has thousands.

@@ -28,8 +28,9 @@ const EXCHANGE_TURNS: u64 = 20_000;
 /// Port writes, each timed alone.
 const EXITS: u64 = 10_000;
 
-// Budgets, together under 2 s. What takes longer is cut there and judged by how far it came.
-const PROOF_BUDGET: Duration = Duration::from_millis(200);
+/// For three instructions. A busy host takes hundreds of milliseconds to get there, and nothing else says that it is only busy.
+const PROOF_BUDGET: Duration = Duration::from_secs(2);
+// Budgets of what is timed, together under 2 s. What takes longer is cut there and judged by how far it came.
 const EXITS_BUDGET: Duration = Duration::from_millis(250);
 const PLAIN_BUDGET: Duration = Duration::from_millis(500);
 const TABLES_BUDGET: Duration = Duration::from_millis(350);
@@ -90,7 +91,8 @@ pub struct Readings {
     pub elapsed: Duration,
 }
 
-/// Runs the probe on the calling thread. It takes about 20 ms on hardware and at most about 2 s.
+/// Runs the probe on the calling thread. It takes about 20 ms on hardware and at most about 4 s, of which the first 2 s are for a host that
+/// is slow to run guest code at all.
 ///
 /// Sets a handler for a real-time signal in the process. A kernel that ignores signals can hold it for ever, so call it in a
 /// process that somebody else can kill.
