@@ -122,10 +122,10 @@ fn report(parts: &[Part], all: Duration) -> Result<()> {
         println!("{:>6.1}  {:<24} {word}", part.took.as_secs_f64() / 60.0, part.name);
     }
     println!("{:>6.1}  all", all.as_secs_f64() / 60.0);
-    let failed: Vec<&str> =
-        parts.iter().filter(|part| part.failure.is_some()).map(|part| part.name).collect();
+    let failed: Vec<String> =
+        parts.iter().filter_map(|part| Some(format!("{}: {}", part.name, part.failure.as_ref()?))).collect();
     println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    if failed.is_empty() { Ok(()) } else { bail!("failed:\n  {}", failed.join("\n  ")) }
 }
 
 /// The images that the lab's tests need; the folder of the first look's.

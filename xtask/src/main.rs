@@ -57,7 +57,15 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
           check documents, help and messages for the words that docs/writing.md rules out; list those that are left in messages,
           or lower their number in xtask/words-left.toml";
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
+    // Without the backtrace that anyhow prints where `RUST_BACKTRACE` is set: it hides what the end of a log is looked at for.
+    run().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [command, rest @ ..] = arguments.as_slice()
         && command == "lab"

@@ -82,6 +82,10 @@ const COMPUTING_OVER: usize = 1;
 const MS_OF_TICK: u64 = 10;
 /// So many of the slowest are listed.
 const SLOWEST: usize = 12;
+/// Of a program that failed so many panics are shown at the end, of each so many lines, of each so many characters.
+const PANICS_SHOWN: usize = 3;
+const PANIC_LINES: usize = 5;
+const PANIC_COLUMNS: usize = 200;
 
 /// A program with tests, as cargo built it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -311,7 +315,9 @@ fn run_one(test: &TestProgram, command: Start, environment: &[(&str, OsString)])
     let ended = output_of(test, command, environment);
     let took = began.elapsed();
     let (failure, used, output) = match ended {
-        Ok((status, used, output)) => ((!status.success()).then(|| status.to_string()), used, output),
+        Ok((status, used, output)) => {
+            ((!status.success()).then(|| format!("{status}{}", panics(&output))), used, output)
+        }
         Err(error) => (Some(error.to_string()), Duration::ZERO, Vec::new()),
     };
     let mut text = format!("\n-- {} ({:.1} s)\n", test.name, took.as_secs_f64()).into_bytes();
@@ -369,7 +375,19 @@ fn outcome(ended: &[Ended]) -> Result<()> {
         .iter()
         .filter_map(|one| one.failure.as_ref().map(|failure| format!("{} ({failure})", one.name)))
         .collect();
-    if failed.is_empty() { Ok(()) } else { bail!("tests failed: {}", failed.join(", ")) }
+    if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
+}
+
+/// How the panics of a test program begin, a line for each of theirs: its output is far above in the log.
+fn panics(output: &[u8]) -> String {
+    let output = String::from_utf8_lossy(output);
+    let lines: Vec<&str> = output.lines().collect();
+    let begins = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("thread '") && line.contains("panicked at"));
+    let shown = begins.take(PANICS_SHOWN).flat_map(|(at, _)| lines.iter().skip(at).take(PANIC_LINES));
+    shown.map(|line| format!("\n      {}", line.chars().take(PANIC_COLUMNS).collect::<String>())).collect()
 }
 
 #[cfg(test)]
@@ -491,6 +509,18 @@ mod tests {
             shell("good", "[ \"$WORD\" = x ] && [ \"$PWD\" = \"$CARGO_MANIFEST_DIR\" ]");
         let (_bad_folder, bad) = shell("bad", "exit 3");
         let ended = vec![run_one(&good, plain, &environment), run_one(&bad, idle, &environment)];
-        assert_eq!(outcome(&ended).unwrap_err().to_string(), "tests failed: bad (exit status: 3)");
+        assert_eq!(outcome(&ended).unwrap_err().to_string(), "bad (exit status: 3)");
+    }
+
+    #[test]
+    fn how_the_panics_of_a_failed_program_begin_is_shown_with_it() {
+        let (_folder, panicked) = shell(
+            "panicked",
+            "seq 9; printf \"thread 'one' (7) panicked at a.rs:1:\\n left: 42\\n right: 43\\nnote\\nmore\\nmost\\n\"; exit 101",
+        );
+        let failure = run_one(&panicked, plain, &[]).failure.unwrap();
+        let lines: Vec<&str> = failure.lines().map(str::trim).collect();
+        let panic = ["thread 'one' (7) panicked at a.rs:1:", "left: 42", "right: 43", "note", "more"];
+        assert_eq!(lines, [&["exit status: 101"][..], &panic].concat());
     }
 }
