@@ -76,8 +76,7 @@ pub(super) fn sheet(runs: &ComparedRuns) -> Sheet {
     let failures: Vec<RowGroup> = grouped(runs, view::failures);
     if failures.iter().any(|group| !group.rows.is_empty()) {
         let table = Table { groups: failures, ..view::failures(&runs.against[0].comparison) };
-        let about = "Failures are compared first, then the measures.".to_owned();
-        sections.push(Section::new("failures", "Failures", vec![Part::Text(about), Part::Table(table)]));
+        sections.push(view::failures_section(table));
     }
     let mut parts = vec![Part::Table(view::measures(&of_measures))];
     if many {

@@ -37,7 +37,9 @@ pub(crate) use section::{
     Cell, Chart, Column, GroupHead, Holds, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint,
     Stroke, Table, given, group_named, measured, words,
 };
-pub(crate) use tables::{against_first, failures, fairness, loads, measures, published, sides};
+pub(crate) use tables::{
+    against_first, failures, failures_section, fairness, loads, measures, published, sides,
+};
 pub(crate) use trust::{
     Chip, FOREIGN, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence,
     sentence_parts, trust,

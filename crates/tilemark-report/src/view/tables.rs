@@ -117,13 +117,17 @@ pub(crate) fn sides(view: &View) -> Vec<Section> {
     let differences = vec![Part::Table(differences(comparison))];
     let mut sections = vec![Section::new("differences", "What differs", differences)];
     if !comparison.failures.is_empty() {
-        let about = "Failures are compared first, then the measures.".to_owned();
-        let parts = vec![Part::Text(about), Part::Table(failures(comparison))];
-        sections.push(Section::new("failures", "Failures", parts));
+        sections.push(failures_section(failures(comparison)));
     }
     let of_run = (String::new(), comparison, view.answer_struck());
     sections.push(Section::new("measures", "Measures", vec![Part::Table(measures(&[of_run]))]));
     sections
+}
+
+/// What sides that were compared failed in.
+pub(crate) fn failures_section(table: Table) -> Section {
+    let about = "Failures are compared first, then the measures.".to_owned();
+    Section::new("failures", "Failures", vec![Part::Text(about), Part::Table(table)])
 }
 
 /// Settings that set two sides apart.
