@@ -197,6 +197,14 @@ pub enum GuestError {
         /// Why not.
         why: String,
     },
+    /// A program that does not answer as QEMU does.
+    #[error("{} does not answer as QEMU does: {said}", path.display())]
+    NotQemu {
+        /// Which.
+        path: PathBuf,
+        /// What it did instead.
+        said: String,
+    },
     /// A QEMU that is too old.
     #[error("{} is QEMU {found}, and 7.2 is the oldest that serves", path.display())]
     QemuTooOld {
@@ -271,6 +279,10 @@ impl GuestError {
             Self::Firmware { .. } => {
                 "name an image of SeaBIOS or qboot by its path (UEFI firmware only where every guest has `from`), or leave out `qemu.firmware`".to_owned()
             }
+            Self::NotQemu { path, .. } => format!(
+                "start `{} --version` yourself to see why, or name another QEMU (`--set qemu.binary=PATH`)",
+                path.display()
+            ),
             Self::QemuTooOld { .. } => {
                 "install a newer QEMU, or name one (`--set qemu.binary=PATH`)".to_owned()
             }

@@ -30,12 +30,12 @@ pub fn answer(spawn: Spawn, most: Most) -> io::Result<Vec<u8>> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     let spawn = spawn.hand(nothing()?, 0).hand(write, 1).hand(nothing()?, 2);
     let child = spawn.start().map_err(SpawnError::into_source)?;
-    let printed = read_all(File::from(read), most.bytes, deadline);
+    let printed = read_all(File::from(read), most, deadline);
     let left = deadline.saturating_duration_since(Instant::now());
     if printed.is_err() || child.ends_within(left)? == HasEnded::No {
         child.signal(Signal::KILL)?;
         child.wait()?;
-        return printed.and(Err(io::ErrorKind::TimedOut.into()));
+        return printed.and(Err(late(most)));
     }
     child.wait()?;
     printed
@@ -45,19 +45,26 @@ fn nothing() -> io::Result<OwnedFd> {
     Ok(OpenOptions::new().read(true).write(true).open("/dev/null")?.into())
 }
 
-fn read_all(mut pipe: File, bytes_max: usize, deadline: Instant) -> io::Result<Vec<u8>> {
+fn late(most: Most) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("it did not end within {} s and was killed", most.time.as_secs()),
+    )
+}
+
+fn read_all(mut pipe: File, most: Most, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
         if !is_readable_by(pipe.as_fd(), deadline)? {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(late(most));
         }
         let length = pipe.read(&mut buffer)?;
         if length == 0 {
             return Ok(bytes);
         }
-        if length > bytes_max - bytes.len() {
-            let why = format!("it printed more than {bytes_max} bytes");
+        if length > most.bytes - bytes.len() {
+            let why = format!("it printed more than {} bytes", most.bytes);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         }
         bytes.extend_from_slice(&buffer[..length]);

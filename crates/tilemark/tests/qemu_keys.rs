@@ -8,7 +8,7 @@ use common::{
     Home,
     real::{Process, Real, keeper_of},
 };
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 
 const OWN: [&str; 3] =
     ["qemu.machine=q35,hpet=off", "qemu.cpu=max,la57=off", "qemu.args=[\"-device\", \"virtio-rng-pci\"]"];
@@ -148,5 +148,25 @@ fn what_qemu_lacks_or_must_not_get_is_refused_before_anything_starts() {
         let said = home.says(&[&["plan", "density"][..], flags].concat());
         assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
         assert!(said.error.contains(wanted), "{flags:?}: {said:?}");
+    }
+}
+
+/// A bisection skips a commit whose QEMU does not even start, and stops where the host's is too old.
+#[test]
+fn a_program_that_is_not_a_qemu_or_an_old_one_is_named_by_plan() {
+    let home = Home::new();
+    let folder = tempfile::tempdir().unwrap();
+    for (script, code, wanted) in [
+        ("echo Tool version x", 4, "`--version` printed \"Tool version x\""),
+        ("exit 127", 4, "`--version` printed nothing"),
+        ("echo QEMU emulator version 6.2.0", 3, "is QEMU 6.2.0, and 7.2 is the oldest"),
+    ] {
+        let program = folder.path().join("qemu");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let binary = format!("qemu.binary={}", program.display());
+        let said = home.says(&["plan", "density", "--on", "emulated", "--set", &binary]);
+        assert_eq!(said.code, Some(code), "{script}: {said:?}");
+        assert!(said.error.contains(wanted), "{script}: {said:?}");
     }
 }

@@ -10,7 +10,8 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 /// A program that plays QEMU and leaves a mark that it was started; and a scenario that names it.
 fn hostile(home: &Home) -> (PathBuf, String) {
     let mark = home.path().join("was-started");
-    let program = home.file("qemu", &format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display()));
+    let script = format!("#!/bin/sh\ntouch '{}'\necho QEMU emulator version 9.0.0\nexit 1\n", mark.display());
+    let program = home.file("qemu", &script);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let text = format!(
         "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"a\"\nrole = \"idle\"\n[ladder]\ntiles = [1]\n\
@@ -28,11 +29,11 @@ fn hostile(home: &Home) -> (PathBuf, String) {
 #[test]
 fn a_plan_names_the_programs_that_a_file_names_and_who_named_them() {
     let home = Home::new();
-    let (_, file) = hostile(&home);
+    let (mark, file) = hostile(&home);
     let said = home.says(&["plan", &file, "--on", "emulated"]);
     let wanted =
         format!("starts the program \"{}/qemu\" (`qemu.binary`); the file names it", home.path().display());
-    assert!(said.words().contains(&wanted), "{said:?}");
+    assert!(said.words().contains(&wanted) && !mark.exists(), "{said:?}");
     // One that is there: `plan` refuses one that is not.
     let program = home.path().join("qemu");
     let typed = format!("qemu.binary={}", program.display());

@@ -1,6 +1,6 @@
 //! Asking a QEMU program what it is and has.
 
-use crate::error::{GuestError, file};
+use crate::error::GuestError;
 use std::{io, path::Path, time::Duration};
 use tilemark_sys::{
     answer::{Most, answer},
@@ -15,8 +15,13 @@ pub(super) fn asked(binary: &Path, arguments: &[&str]) -> Result<String, GuestEr
     let ask = || -> io::Result<Vec<u8>> {
         answer(Spawn::path(binary)?.arguments(arguments)?.clean_environment()?, MOST)
     };
-    let printed = ask().map_err(file("run", binary))?;
+    let printed = ask().map_err(|error| not_qemu(binary, error.to_string()))?;
     Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// The error of a program that did this where QEMU answers.
+pub(super) fn not_qemu(path: &Path, said: String) -> GuestError {
+    GuestError::NotQemu { path: path.to_owned(), said }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which QEMU, with which files.
 
-use super::program::asked;
+use super::program::{asked, not_qemu};
 use crate::{disks::DiskFolders, error::GuestError};
 use std::{
     fmt,
@@ -117,9 +117,9 @@ impl QemuVersion {
     /// Asks the program, and refuses one that is too old.
     pub fn of(binary: &Path) -> Result<Self, GuestError> {
         let text = asked(binary, &["--version"])?;
-        let version = Self::parse(&text).ok_or_else(|| GuestError::Tool {
-            command: format!("{} --version", binary.display()),
-            said: text.lines().next().unwrap_or("nothing").to_owned(),
+        let version = Self::parse(&text).ok_or_else(|| {
+            let printed = text.lines().next().map_or("nothing".to_owned(), |line| format!("{line:?}"));
+            not_qemu(binary, format!("`--version` printed {printed}"))
         })?;
         if version < OLDEST {
             return Err(GuestError::QemuTooOld { path: binary.to_owned(), found: version.to_string() });

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use std::{collections::BTreeSet, path::Path};
-use tilemark_guests::find_qemu;
+use tilemark_guests::{QemuVersion, find_qemu};
 use tilemark_image::{ImageCache, ImageError, InCache};
 use tilemark_plan::{
     facts::HostFacts,
@@ -148,12 +148,15 @@ pub(crate) fn sides_differ(plan: &Plan, given: bool) -> Result<(), Failure> {
 fn named_files(prepared: &Prepared) -> Result<(), Failure> {
     let may_use = |key: &str| !prepared.is_untrusted(|found| found.key == key);
     let (any_binary, any_kernel) = (may_use("qemu.binary"), may_use("qemu.kernel"));
-    let mut kernels = BTreeSet::new();
+    let (mut binaries, mut kernels) = (BTreeSet::new(), BTreeSet::new());
     for point in prepared.plan.points.iter().filter(|point| point.backend != Backend::Native) {
-        find_qemu(point.qemu.binary.as_deref().filter(|_| any_binary).map(Path::new))?;
+        binaries.insert(find_qemu(point.qemu.binary.as_deref().filter(|_| any_binary).map(Path::new))?);
         kernels.extend(point.qemu.kernel.as_deref().filter(|_| any_kernel));
     }
     kernels.into_iter().try_for_each(check_kernel)?;
+    for binary in binaries {
+        QemuVersion::of(&binary)?;
+    }
     Ok(())
 }
 
