@@ -175,13 +175,13 @@ pub enum GuestError {
         /// What is missing.
         why: String,
     },
-    /// A tool of the host.
-    #[error("`{command}` failed: {said}")]
-    Tool {
-        /// Its command line.
+    /// A program that does not answer as QEMU does.
+    #[error("`{command}` does not answer as QEMU does: {why}")]
+    NotQemu {
+        /// The command.
         command: String,
-        /// What it said.
-        said: String,
+        /// What it printed or did instead.
+        why: String,
     },
     /// No QEMU.
     #[error("no QEMU found; looked for {looked_for}")]
@@ -196,14 +196,6 @@ pub enum GuestError {
         named: String,
         /// Why not.
         why: String,
-    },
-    /// A program that does not answer as QEMU does.
-    #[error("{} does not answer as QEMU does: {said}", path.display())]
-    NotQemu {
-        /// Which.
-        path: PathBuf,
-        /// What it did instead.
-        said: String,
     },
     /// A QEMU that is too old.
     #[error("{} is QEMU {found}, and 7.2 is the oldest that serves", path.display())]
@@ -272,17 +264,15 @@ impl GuestError {
                                           or its guests may have it, here or on another host"
                 .to_owned(),
             Self::Unheld { .. } => "load the kernel modules sch_ingress and cls_bpf, or measure without `[network]`".to_owned(),
-            Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),
+            Self::NotQemu { command, .. } => {
+                format!("run `{command}` yourself to see why, or name another QEMU (`--set qemu.binary=PATH`)")
+            }
             Self::QemuMissing { .. } => {
                 "install qemu-system-x86, or name the program (`--set qemu.binary=PATH`)".to_owned()
             }
             Self::Firmware { .. } => {
                 "name an image of SeaBIOS or qboot by its path (UEFI firmware only where every guest has `from`), or leave out `qemu.firmware`".to_owned()
             }
-            Self::NotQemu { path, .. } => format!(
-                "start `{} --version` yourself to see why, or name another QEMU (`--set qemu.binary=PATH`)",
-                path.display()
-            ),
             Self::QemuTooOld { .. } => {
                 "install a newer QEMU, or name one (`--set qemu.binary=PATH`)".to_owned()
             }

@@ -187,6 +187,8 @@ impl From<GuestError> for Failure {
             | GuestError::AddressInUse { .. }
             | GuestError::Unheld { .. } => FailureCode::HostUnfit,
             GuestError::Firmware { .. } => FailureCode::BadInput,
+            // A QEMU that does not even start may be a commit's fault: a bisection skips it as it skips one whose guests fail.
+            GuestError::NotQemu { .. } => FailureCode::GuestFailed,
             _ => FailureCode::GuestFailed,
         };
         Self::from_error(code, &error, error.remedy())

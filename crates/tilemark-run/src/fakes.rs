@@ -229,7 +229,11 @@ impl GuestManager for Guests {
     }
     fn template(&self, guest: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
         match self.template_fails {
-            Some(said) => Err(GuestError::Tool { command: "qemu".to_owned(), said: said.to_owned() }),
+            Some(said) => Err(GuestError::Qmp {
+                guest: guest.name.clone(),
+                command: "stop".to_owned(),
+                said: said.to_owned(),
+            }),
             None => self.fake.template(guest, service),
         }
     }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    Home,
+    Home, is_root,
     real::{Process, Real, keeper_of},
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
@@ -151,22 +151,32 @@ fn what_qemu_lacks_or_must_not_get_is_refused_before_anything_starts() {
     }
 }
 
-/// A bisection skips a commit whose QEMU does not even start, and stops where the host's is too old.
+/// A bisection skips a commit whose QEMU does not even start, and stops where another commit would not help.
 #[test]
-fn a_program_that_is_not_a_qemu_or_an_old_one_is_named_by_plan() {
+fn a_program_that_is_not_a_qemu_or_an_old_one_is_named_by_plan_and_by_a_bisection() {
     let home = Home::new();
-    let folder = tempfile::tempdir().unwrap();
-    for (script, code, wanted) in [
-        ("echo Tool version x", 4, "`--version` printed \"Tool version x\""),
-        ("exit 127", 4, "`--version` printed nothing"),
-        ("echo QEMU emulator version 6.2.0", 3, "is QEMU 6.2.0, and 7.2 is the oldest"),
+    let program = home.path().join("qemu");
+    let binary = format!("qemu.binary={}", program.display());
+    for (script, mode, [code, bisection], wanted) in [
+        ("echo qemu-img version 9.0.0", 0o755, [4, 125], "it printed \"qemu-img version 9.0.0\""),
+        ("exit 127", 0o755, [4, 125], "qemu --version` does not answer as QEMU does: it printed nothing"),
+        // A user who may not start it may still ask what root would do.
+        (
+            "",
+            if is_root() { 0o644 } else { 0o755 },
+            [4, 125],
+            if is_root() { "Permission denied" } else { "nothing" },
+        ),
+        ("echo QEMU emulator version 6.2.0", 0o755, [3, 128], "is QEMU 6.2.0, and 7.2 is the oldest"),
     ] {
-        let program = folder.path().join("qemu");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let binary = format!("qemu.binary={}", program.display());
-        let said = home.says(&["plan", "density", "--on", "emulated", "--set", &binary]);
-        assert_eq!(said.code, Some(code), "{script}: {said:?}");
-        assert!(said.error.contains(wanted), "{script}: {said:?}");
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+        let planned = home.says(&["plan", "density", "--on", "emulated", "--set", &binary]);
+        let compared =
+            home.says(&["ab", "density", "--on", "emulated", "--offline", "--b", &binary, "--exit-verdict"]);
+        for (said, code) in [(planned, code), (compared, bisection)] {
+            assert_eq!(said.code, Some(code), "{script}: {said:?}");
+            assert!(said.error.contains(wanted), "{script}: {said:?}");
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! What a QEMU program can be: its machine types and processor models, as it lists them itself.
 
-use super::{program::asked, settings::Accelerator};
+use super::{
+    program::{asked, not_qemu},
+    settings::Accelerator,
+};
 use crate::error::GuestError;
 use std::path::Path;
 
@@ -21,10 +24,8 @@ impl QemuLists {
         let list = |flag| asked(binary, &[flag, "help"]);
         let lists = Self { machines: machines(&list("-machine")?), cpus: cpus(&list("-cpu")?) };
         if lists.machines.is_empty() || lists.cpus.is_empty() {
-            return Err(GuestError::Tool {
-                command: format!("{} -machine help", binary.display()),
-                said: "it lists no machine types or no processor models".to_owned(),
-            });
+            let why = "it lists no machine types or no processor models".to_owned();
+            return Err(not_qemu(binary, &["-machine", "help"], why));
         }
         Ok(lists)
     }

@@ -15,13 +15,14 @@ pub(super) fn asked(binary: &Path, arguments: &[&str]) -> Result<String, GuestEr
     let ask = || -> io::Result<Vec<u8>> {
         answer(Spawn::path(binary)?.arguments(arguments)?.clean_environment()?, MOST)
     };
-    let printed = ask().map_err(|error| not_qemu(binary, error.to_string()))?;
+    let printed = ask().map_err(|error| not_qemu(binary, arguments, error.to_string()))?;
     Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 
-/// The error of a program that did this where QEMU answers.
-pub(super) fn not_qemu(path: &Path, said: String) -> GuestError {
-    GuestError::NotQemu { path: path.to_owned(), said }
+/// For a program that did not answer these arguments as QEMU does.
+pub(super) fn not_qemu(binary: &Path, arguments: &[&str], why: String) -> GuestError {
+    let command = format!("{} {}", binary.display(), arguments.join(" "));
+    GuestError::NotQemu { command, why }
 }
 
 #[cfg(test)]

@@ -96,6 +96,11 @@ pub const USUAL_MACHINE: &str = "pc";
 /// The oldest QEMU that serves: its clones and its monitor were tried.
 const OLDEST: QemuVersion = QemuVersion { major: 7, minor: 2, micro: 0 };
 
+/// Asks for the version.
+const VERSION: [&str; 1] = ["--version"];
+/// So many characters are shown of what a program printed that is not a QEMU.
+const PRINTED_SHOWN: usize = 100;
+
 /// A version of QEMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QemuVersion {
@@ -116,10 +121,15 @@ impl fmt::Display for QemuVersion {
 impl QemuVersion {
     /// Asks the program, and refuses one that is too old.
     pub fn of(binary: &Path) -> Result<Self, GuestError> {
-        let text = asked(binary, &["--version"])?;
+        let text = asked(binary, &VERSION)?;
         let version = Self::parse(&text).ok_or_else(|| {
-            let printed = text.lines().next().map_or("nothing".to_owned(), |line| format!("{line:?}"));
-            not_qemu(binary, format!("`--version` printed {printed}"))
+            let line: String = text.lines().next().unwrap_or_default().chars().take(PRINTED_SHOWN).collect();
+            let why = if line.is_empty() {
+                "it printed nothing".to_owned()
+            } else {
+                format!("it printed {line:?}")
+            };
+            not_qemu(binary, &VERSION, why)
         })?;
         if version < OLDEST {
             return Err(GuestError::QemuTooOld { path: binary.to_owned(), found: version.to_string() });
@@ -128,7 +138,7 @@ impl QemuVersion {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let after = text.split("version ").nth(1)?;
+        let after = text.strip_prefix("QEMU emulator version ")?;
         let number: String = after.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         let mut parts = number.split('.').map(str::parse::<u32>);
         let mut next = || parts.next().and_then(Result::ok);
@@ -167,7 +177,9 @@ mod tests {
         assert_eq!(version(debian).as_deref(), Some("7.2.22"));
         assert_eq!(version("QEMU emulator version 10.1.0 (qemu-10.1.0-1.fc43)").as_deref(), Some("10.1.0"));
         assert_eq!(version("QEMU emulator version 9.0").as_deref(), Some("9.0.0"));
-        assert_eq!(version("busybox"), None);
+        for other in ["busybox", "qemu-img version 9.0.0", "GNU bash, version 5.2.15(1)-release"] {
+            assert_eq!(version(other), None, "{other}");
+        }
         assert!(QemuVersion::parse(debian).unwrap() >= OLDEST);
     }
 

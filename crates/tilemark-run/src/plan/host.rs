@@ -15,7 +15,7 @@ use tilemark_units::Bytes;
 /// Whether the accelerator must be timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// Time guest work: takes up to two seconds.
+    /// Time guest work: takes some hundredths of a second where KVM is usable, and seconds elsewhere.
     Time,
     /// Nobody will ask.
     Skip,

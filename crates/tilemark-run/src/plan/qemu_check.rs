@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, FailureCode},
     program::is_root,
 };
+use rustix::fs::{Access, access};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
@@ -12,7 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_guests::{
-    Accelerator, QemuLists, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,
+    Accelerator, QemuLists, QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
+    loads_kernels,
 };
 use tilemark_image::foreign::Elf;
 use tilemark_plan::{
@@ -24,8 +26,9 @@ use tilemark_record::sha256_of;
 /// Asks each QEMU of a plan, within some hundredths of a second.
 ///
 /// # Errors
-/// When a machine type or processor model is not there, with the nearest names; or when both sides become the same.
+/// When a program is not a QEMU, or too old; when a machine type or processor model is not there, with the nearest names; or when both sides become the same.
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
+    versions_serve(plan)?;
     let mut known = BTreeMap::new();
     for (backend, table) in plan.qemus() {
         let mut points = plan.points.iter().filter(|point| point.backend == backend && point.qemu == *table);
@@ -51,6 +54,18 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
         ),
         "give one side another value than QEMU has by itself",
     ))
+}
+
+fn versions_serve(plan: &Plan) -> Result<(), Failure> {
+    let named = plan.qemus().into_iter().map(|(_, table)| table.binary.as_deref().map(Path::new));
+    for named in named.collect::<BTreeSet<_>>() {
+        let binary = find_qemu(named)?;
+        // Whoever may not start it may still ask what root would do.
+        if is_root() || access(&binary, Access::EXEC_OK).is_ok() {
+            QemuVersion::of(&binary)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the guests of a QEMU are started from.

@@ -247,7 +247,7 @@ fn a_template_that_fails_ends_the_run() {
     let ran = run(&plan_of(TILE, &request), &world, &no_stop());
     assert_eq!(
         (ran.failure().code, ran.failure().message.as_str()),
-        (FailureCode::GuestFailed, "`qemu` failed: no memory")
+        (FailureCode::GuestFailed, "QEMU of guest `tile-001-web` refused `stop`: no memory")
     );
     kept_all_before(&ran, &world, 0);
 }
