@@ -1,8 +1,9 @@
-//! The tile, the host and the request that tests of many crates plan with, figures of repeats, and what becomes of a test that lacks what
-//! it needs. No program that ships knows this crate.
+//! The tile, the host and the request that tests of many crates plan with, figures of repeats, a process that plays QEMU, and what becomes of a
+//! test that lacks what it needs. No program that ships knows this crate.
 
 pub mod figures;
 mod needs;
+mod player;
 
 use std::collections::BTreeMap;
 use tilemark_plan::{
@@ -14,6 +15,7 @@ use tilemark_plan::{
 use tilemark_units::Bytes;
 
 pub use needs::skipped;
+pub use player::QemuPlayer;
 
 /// One web guest, asked for ten files a second, in a ladder of one and two tiles. A test may append `[measure]` and what varies.
 pub const TILE: &str = r#"

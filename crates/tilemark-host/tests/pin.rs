@@ -7,11 +7,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 
 use fixture::Server;
 use tempfile::TempDir;
+use tilemark_fixtures::QemuPlayer;
 use tilemark_host::parse_list;
 use tilemark_host::pin::{
     Followed, LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned,
@@ -393,26 +392,8 @@ fn a_host_without_nodes_is_one_node() {
     assert_eq!(*fake.asked.borrow(), ["bind 10"], "there is no other node that memory could come from");
 }
 
-/// A shell that is called like QEMU, with a guest's name, until it is dropped.
-struct Player(Child);
-
-impl Player {
-    fn named(name: &str) -> Self {
-        let mut command = Command::new("/bin/sh");
-        command.arg0("/usr/bin/qemu-system-x86_64").args(["-c", "read line", "sh", "-name"]);
-        Self(command.arg(format!("guest={name},debug-threads=on")).stdin(Stdio::piped()).spawn().unwrap())
-    }
-
-    fn affinity(&self) -> BTreeSet<u32> {
-        LiveProcesses.affinity(self.0.id()).unwrap()
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn affinity(player: &QemuPlayer) -> BTreeSet<u32> {
+    LiveProcesses.affinity(player.id()).unwrap()
 }
 
 #[test]
@@ -424,19 +405,19 @@ fn real_processes_are_bound_and_released_by_their_names() {
     };
     let mark = std::process::id();
     let (mine, other) =
-        (Player::named(&format!("pin-{mark}-web")), Player::named(&format!("unpinned-{mark}")));
+        (QemuPlayer::named(&format!("pin-{mark}-web")), QemuPlayer::named(&format!("unpinned-{mark}")));
     let state = tempfile::tempdir().unwrap();
     let journal = PinJournal::at(state.path().join("pins.json"), "this-boot");
     let map =
         PinMap::parse(&format!("pin-{mark}-* cpus {first}\n"), &Machine::of(LiveProcesses.host())).unwrap();
     let report = pin(&LiveProcesses, &journal, &map).unwrap();
-    assert_eq!(report.pinned.iter().map(|pinned| pinned.pid).collect::<Vec<_>>(), [mine.0.id()]);
+    assert_eq!(report.pinned.iter().map(|pinned| pinned.pid).collect::<Vec<_>>(), [mine.id()]);
     assert_eq!(report.refused, []);
-    assert_eq!(mine.affinity(), BTreeSet::from([*first]));
-    assert_eq!(other.affinity(), before);
+    assert_eq!(affinity(&mine), BTreeSet::from([*first]));
+    assert_eq!(affinity(&other), before);
     let unpinned = unpin(&LiveProcesses, &journal).unwrap();
     assert_eq!((unpinned.len(), unpinned[0].threads), (1, 1));
-    assert_eq!(mine.affinity(), before);
+    assert_eq!(affinity(&mine), before);
 }
 
 /// A guest that is pinned to node 1, and whose next pinning to node 0 was killed: the journal is written, and no thread is bound.

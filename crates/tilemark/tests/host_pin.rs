@@ -9,32 +9,14 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
+use tilemark_fixtures::QemuPlayer;
 
-/// A shell that is called like QEMU, with a guest's name, until it is dropped.
-struct Player(Child);
-
-impl Player {
-    fn named(name: &str) -> Self {
-        let mut command = Command::new("/bin/sh");
-        command.arg0("/usr/bin/qemu-system-x86_64").args(["-c", "read line", "sh", "-name"]);
-        Self(command.arg(format!("guest={name},debug-threads=on")).stdin(Stdio::piped()).spawn().unwrap())
-    }
-
-    fn processors(&self) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        line.trim().to_owned()
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn processors(player: &QemuPlayer) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", player.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    line.trim().to_owned()
 }
 
 /// A name that no other test has, and no guest of this host.
@@ -45,19 +27,19 @@ fn own(name: &str) -> String {
 #[test]
 fn guests_are_pinned_by_a_file_and_unpinned_again() {
     let home = Home::new();
-    let (mine, other) = (Player::named(&own("one-web")), Player::named(&own("other")));
-    let before = mine.processors();
+    let (mine, other) = (QemuPlayer::named(&own("one-web")), QemuPlayer::named(&own("other")));
+    let before = processors(&mine);
     if before == "0" {
         common::skipped("it needs two processors that this process may use");
         return;
     }
     let file = home.file("pins", &format!("# mine\n{}* cpus 0\n", own("one-")));
     let document = home.says(&["host", "pin", file.to_str().unwrap(), "--json"]).ended(0).json();
-    assert_eq!(document["pinned"][0]["pid"], mine.0.id());
+    assert_eq!(document["pinned"][0]["pid"], mine.id());
     assert_eq!(document["pinned"].as_array().unwrap().len(), 1);
-    assert_eq!((mine.processors(), other.processors()), ("0".to_owned(), before.clone()));
+    assert_eq!((processors(&mine), processors(&other)), ("0".to_owned(), before.clone()));
     home.says(&["host", "unpin"]).ended(0).with_output("1 thread as before");
-    assert_eq!(mine.processors(), before);
+    assert_eq!(processors(&mine), before);
     let nothing =
         if common::is_root() { "No guest that runs was pinned." } else { "This user has pinned no guest" };
     assert!(home.says(&["host", "unpin"]).out.starts_with(nothing));
@@ -73,25 +55,25 @@ fn a_watch_pins_guests_that_start_later_and_keeps_everybody_else_out() {
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.next().unwrap().starts_with("Looking for guests until Ctrl-C."));
     home.says(&["host", "unpin"]).ended(3).with_error(&format!("process {} is pinning", watch.id()));
-    let late = Player::named(&own("late"));
+    let late = QemuPlayer::named(&own("late"));
     // The watch prints a line when it has bound it, and one for a numad or tuned of this host.
     let line = lines.find(|line| line.starts_with(&own("late"))).unwrap();
-    let bound = format!("{} (process {}): 1 thread on processors 0", own("late"), late.0.id());
+    let bound = format!("{} (process {}): 1 thread on processors 0", own("late"), late.id());
     assert!(line.starts_with(&bound), "{line}");
-    assert_eq!(late.processors(), "0");
+    assert_eq!(processors(&late), "0");
     let interrupt = rustix::process::Pid::from_child(&watch);
     rustix::process::kill_process(interrupt, rustix::process::Signal::INT).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(0));
-    assert_eq!(late.processors(), "0", "it stays until `unpin`");
+    assert_eq!(processors(&late), "0", "it stays until `unpin`");
     assert_eq!(home.says(&["host", "unpin"]).code, Some(0));
 }
 
-/// The command where the kernel calls a process of root's `numad`, by a mount that nobody else sees.
-fn beside_numad(home: &Home, process: &Child, arguments: &[&str]) -> Command {
+/// The command where the kernel calls a player of QEMU `numad`, by a mount that nobody else sees.
+fn beside_numad(home: &Home, player: &QemuPlayer, arguments: &[&str]) -> Command {
     let script = r#"mount --bind "$1" "/proc/$2/comm" && shift 2 && exec "$@""#;
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script, "sh"]).arg(home.file("comm", "numad\n"));
-    command.arg(process.id().to_string()).args(["env", "--default-signal=INT", TILEMARK, "host", "pin"]);
+    command.arg(player.id().to_string()).args(["env", "--default-signal=INT", TILEMARK, "host", "pin"]);
     command.args(arguments).env("TILEMARK_HOME", home.path());
     command
 }
@@ -103,24 +85,23 @@ fn a_numad_that_runs_is_named_beside_what_was_pinned_with_what_to_do() {
         return;
     }
     let home = Home::new();
-    let (mine, plays_numad) = (Player::named(&own("beside-numad")), Player::named(&own("numad")));
+    let (mine, plays_numad) = (QemuPlayer::named(&own("beside-numad")), QemuPlayer::named(&own("numad")));
     let file = home.file("pins", &format!("{} cpus 0\n", own("beside-*")));
     let file = file.to_str().unwrap();
-    let says =
-        |arguments: &[&str]| Said::of(&beside_numad(&home, &plays_numad.0, arguments).output().unwrap());
-    let runs = format!("numad runs (process {})", plays_numad.0.id());
+    let says = |arguments: &[&str]| Said::of(&beside_numad(&home, &plays_numad, arguments).output().unwrap());
+    let runs = format!("numad runs (process {})", plays_numad.id());
     let said = says(&[file]);
-    assert_eq!((said.code, mine.processors().as_str()), (Some(0), "0"), "{said:?}");
+    assert_eq!((said.code, processors(&mine).as_str()), (Some(0), "0"), "{said:?}");
     assert!(said.out.contains(&format!("\nNote: {runs} and moves guests between nodes too: ")), "{said:?}");
     assert!(said.out.contains("`systemctl stop numad`"), "{said:?}");
     // A numad or tuned of this host may be there too.
     let report = says(&[file, "--json"]).json();
-    let is_player = |binder: &&Value| binder["process"] == plays_numad.0.id();
+    let is_player = |binder: &&Value| binder["process"] == plays_numad.id();
     let binder = report["binders"].as_array().unwrap().iter().find(is_player).unwrap();
     assert_eq!(binder["program"], "numad");
     assert!(binder["what"].is_string() && binder["remedy"].is_string(), "{binder}");
 
-    let mut watch = beside_numad(&home, &plays_numad.0, &[file, "--watch"]);
+    let mut watch = beside_numad(&home, &plays_numad, &[file, "--watch"]);
     let mut watch = watch.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
     // It looks once to the end, whenever it is interrupted.
