@@ -20,6 +20,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use tilemark_units::counted;
 
 const WORKSPACE_TESTS: [&str; 4] = ["test", "--workspace", "--all-features", "--locked"];
 
@@ -125,7 +126,11 @@ fn report(parts: &[Part], all: Duration) -> Result<()> {
     let failed: Vec<String> =
         parts.iter().filter_map(|part| Some(format!("{}: {}", part.name, part.failure.as_ref()?))).collect();
     println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
-    if failed.is_empty() { Ok(()) } else { bail!("failed:\n  {}", failed.join("\n  ")) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("{} failed:\n  {}", counted(failed.len() as u64, "part"), failed.join("\n  "))
+    }
 }
 
 /// The images that the lab's tests need; the folder of the first look's.

@@ -58,7 +58,7 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
           or lower their number in xtask/words-left.toml";
 
 fn main() -> ExitCode {
-    // Without the backtrace that anyhow prints where `RUST_BACKTRACE` is set: it hides what the end of a log is looked at for.
+    // Without the backtrace that anyhow prints where `RUST_BACKTRACE` is set: the end of a log must show what failed.
     run().unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE

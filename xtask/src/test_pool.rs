@@ -82,6 +82,8 @@ const COMPUTING_OVER: usize = 1;
 const MS_OF_TICK: u64 = 10;
 /// So many of the slowest are listed.
 const SLOWEST: usize = 12;
+/// Between two programs that failed.
+const NEXT_PROGRAM: &str = "\n    ";
 /// Of a program that failed so many panics are shown at the end, of each so many lines, of each so many characters.
 const PANICS_SHOWN: usize = 3;
 const PANIC_LINES: usize = 5;
@@ -269,7 +271,7 @@ fn joined(workers: Vec<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
             )
         })
         .collect();
-    if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
+    if failed.is_empty() { Ok(()) } else { bail!(failed.join(NEXT_PROGRAM)) }
 }
 
 fn has_any(queue: &Queue) -> bool {
@@ -316,9 +318,9 @@ fn run_one(test: &TestProgram, command: Start, environment: &[(&str, OsString)])
     let took = began.elapsed();
     let (failure, used, output) = match ended {
         Ok((status, used, output)) => {
-            ((!status.success()).then(|| format!("{status}{}", panics(&output))), used, output)
+            ((!status.success()).then(|| format!("({status}){}", panics(&output))), used, output)
         }
-        Err(error) => (Some(error.to_string()), Duration::ZERO, Vec::new()),
+        Err(error) => (Some(format!("({error})")), Duration::ZERO, Vec::new()),
     };
     let mut text = format!("\n-- {} ({:.1} s)\n", test.name, took.as_secs_f64()).into_bytes();
     text.extend(output);
@@ -373,21 +375,29 @@ fn processor_time(stat: &str) -> Duration {
 fn outcome(ended: &[Ended]) -> Result<()> {
     let failed: Vec<String> = ended
         .iter()
-        .filter_map(|one| one.failure.as_ref().map(|failure| format!("{} ({failure})", one.name)))
+        .filter_map(|one| one.failure.as_ref().map(|failure| format!("{} {failure}", one.name)))
         .collect();
-    if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
+    if failed.is_empty() { Ok(()) } else { bail!(failed.join(NEXT_PROGRAM)) }
 }
 
-/// How the panics of a test program begin, a line for each of theirs: its output is far above in the log.
+/// How the first panics of a test program begin, each on lines of its own: its output is far above in the log.
 fn panics(output: &[u8]) -> String {
-    let output = String::from_utf8_lossy(output);
-    let lines: Vec<&str> = output.lines().collect();
-    let begins = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.starts_with("thread '") && line.contains("panicked at"));
-    let shown = begins.take(PANICS_SHOWN).flat_map(|(at, _)| lines.iter().skip(at).take(PANIC_LINES));
-    shown.map(|line| format!("\n      {}", line.chars().take(PANIC_COLUMNS).collect::<String>())).collect()
+    let (mut shown, mut panics, mut lines_left) = (String::new(), 0, 0);
+    for line in String::from_utf8_lossy(output).lines() {
+        if line.starts_with("thread '") && line.contains("panicked at") {
+            panics += 1;
+            lines_left = if panics > PANICS_SHOWN { 0 } else { PANIC_LINES };
+        }
+        if line.is_empty() {
+            lines_left = 0;
+        }
+        if lines_left > 0 {
+            lines_left -= 1;
+            shown.push_str("\n      ");
+            shown.extend(line.chars().take(PANIC_COLUMNS));
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -513,14 +523,26 @@ mod tests {
     }
 
     #[test]
-    fn how_the_panics_of_a_failed_program_begin_is_shown_with_it() {
-        let (_folder, panicked) = shell(
-            "panicked",
-            "seq 9; printf \"thread 'one' (7) panicked at a.rs:1:\\n left: 42\\n right: 43\\nnote\\nmore\\nmost\\n\"; exit 101",
-        );
-        let failure = run_one(&panicked, plain, &[]).failure.unwrap();
-        let lines: Vec<&str> = failure.lines().map(str::trim).collect();
-        let panic = ["thread 'one' (7) panicked at a.rs:1:", "left: 42", "right: 43", "note", "more"];
-        assert_eq!(lines, [&["exit status: 101"][..], &panic].concat());
+    fn how_the_panics_of_failed_programs_begin_is_shown_with_them() {
+        let panicked = |name: &str, output: &str| {
+            let (_folder, test) = shell(name, &format!("printf '{output}'; exit 101"));
+            run_one(&test, plain, &[])
+        };
+        let panic = |name: &str| format!("thread \\047{name}\\047 (7) panicked at a.rs:1:\\n");
+        let two = format!("noise\\n{} left: 42\\n{}1\\n2\\n3\\n4\\n5\\n", panic("a"), panic("b"));
+        let many = format!("{}\\nnoise\\n", panic("c")).repeat(PANICS_SHOWN + 1);
+        let failed = outcome(&[panicked("one", &two), panicked("two", &many)]).unwrap_err().to_string();
+        let wanted = "one (exit status: 101)
+      thread 'a' (7) panicked at a.rs:1:
+       left: 42
+      thread 'b' (7) panicked at a.rs:1:
+      1
+      2
+      3
+      4
+    two (exit status: 101)"
+            .to_owned()
+            + &"\n      thread 'c' (7) panicked at a.rs:1:".repeat(PANICS_SHOWN);
+        assert_eq!(failed, wanted);
     }
 }
