@@ -28,7 +28,7 @@ const EXCHANGE_TURNS: u64 = 20_000;
 /// Port writes, each timed alone.
 const EXITS: u64 = 10_000;
 
-/// For three instructions. A busy host takes hundreds of milliseconds to get there, and nothing else says that it is only busy.
+/// For three instructions. A busy host takes hundreds of milliseconds to get there, so a short budget would call its KVM unusable.
 const PROOF_BUDGET: Duration = Duration::from_secs(2);
 // Budgets of what is timed, together under 2 s. What takes longer is cut there and judged by how far it came.
 const EXITS_BUDGET: Duration = Duration::from_millis(250);
