@@ -12,15 +12,16 @@ TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio groff-base kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
 	python3-celery python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
 
-.PHONY: help quick build test lab soak install dist tools test-tools rust
+.PHONY: help quick build test lab soak install uninstall dist tools test-tools rust
 help:
-	@echo "make quick    build, make the guest image, take a first look at this host"
-	@echo "make build    build target/release/tilemark"
-	@echo "make test     all that CI runs"
-	@echo "make lab      all tests in the lab, the long ones too (an emulated server with KVM inside)"
-	@echo "make soak     what tests do in short at length, the fuzzing and all attacks; TRIALS=\"fuzzing attacks\" chooses"
-	@echo "make install  install to $(PREFIX), with the manual, completions, documents and scenarios"
-	@echo "make dist     an archive and a Debian package in target/dist, for hosts without a compiler"
+	@echo "make quick      build, make the guest image, take a first look at this host"
+	@echo "make build      build target/release/tilemark"
+	@echo "make test       all that CI runs"
+	@echo "make lab        all tests in the lab, the long ones too (an emulated server with KVM inside)"
+	@echo "make soak       what tests do in short at length, the fuzzing and all attacks; TRIALS=\"fuzzing attacks\" chooses"
+	@echo "make install    install to $(PREFIX), with the manual, completions, documents and scenarios"
+	@echo "make uninstall  remove what make install placed; records, images and packages stay"
+	@echo "make dist       an archive and a Debian package in target/dist, for hosts without a compiler"
 
 quick: tools build
 	@echo $(SUDO) target/release/tilemark quick
@@ -47,6 +48,13 @@ install: build
 	packaging/tree.sh target/release/tilemark target/tree
 	$(INSTALL_SUDO) mkdir -p $(DESTDIR)$(PREFIX)
 	$(INSTALL_SUDO) cp --recursive --no-preserve=ownership target/tree/. $(DESTDIR)$(PREFIX)
+
+# What packaging/tree.sh makes, by its names: the tree of another version has other pages.
+INSTALLED := bin/tilemark share/doc/tilemark share/man/man1/tilemark.1 share/man/man1/tilemark-*.1 \
+	share/bash-completion/completions/tilemark share/zsh/site-functions/_tilemark share/fish/vendor_completions.d/tilemark.fish
+
+uninstall:
+	cd "$(DESTDIR)$(PREFIX)" && $(INSTALL_SUDO) rm -rf $(INSTALLED)
 
 dist: rust
 	packaging/package.sh "$$(packaging/build.sh target/dist)" target/dist

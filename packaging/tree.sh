@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tree that is installed: `bin`, and `share` with the manual, completions, documents and scenarios.
-# `make install` and `make dist` both use it.
+# `make install` and `make dist` both use it; the Makefile has the names that `make uninstall` removes.
 #
 #   tree.sh PROGRAM DIR     DIR must be new or empty
 set -euo pipefail

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -66,6 +67,21 @@ fn the_archive_and_the_package_hold_program_manual_completions_and_documents() {
     );
     output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(folder.path()));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+}
+
+#[test]
+fn uninstalling_removes_what_was_installed_and_no_file_of_others() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let installed = folder.path().join("usr");
+    output(Command::new(workspace().join("packaging/tree.sh")).arg(&program).arg(&installed));
+    let others = ["bin/other", "share/man/man1/other.1", "share/doc/other"].map(|name| installed.join(name));
+    others.iter().for_each(|other| fs::write(other, "").unwrap());
+    let prefix = format!("PREFIX={}", installed.display());
+    output(Command::new("make").args(["uninstall", &prefix]).current_dir(workspace()));
+    let left = output(Command::new("find").arg(&installed).args(["-type", "f"]));
+    let left: BTreeSet<&Path> = left.lines().map(Path::new).collect();
+    assert_eq!(left, others.iter().map(PathBuf::as_path).collect());
 }
 
 #[test]
