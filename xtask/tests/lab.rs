@@ -31,7 +31,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 /// A lab that says nothing for so long is hung, however slow the machine is: before its first sign of life it has three times 180 s to
 /// boot, and then its script gives one every few seconds.
 const HUNG_BEFORE_SIGN: Duration = Duration::from_secs(600);
-const HUNG_AFTER_SIGN: Duration = Duration::from_secs(150);
+const HUNG_AFTER_SIGN: Duration = Duration::from_secs(75);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// What every script begins with: a sign of life every few seconds on its standard error, and the last messages of the
