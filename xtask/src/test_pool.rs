@@ -24,8 +24,8 @@ use std::{
 const BEFORE_OTHERS: &str = "xtask/lab";
 /// The tests of guests in QEMU, which the lab runs inside; where the lab's tests find them.
 const GUESTS_IN_QEMU: (&str, &str) = ("tilemark-guests/emulated", "TILEMARK_TEST_GUESTS_IN_QEMU");
-/// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 15] = [
+/// Programs that take half a minute or more begin first, or they would end last and alone: about the longest of them first.
+const FIRST: [&str; 21] = [
     "tilemark/own_disk",
     "tilemark/fleet",
     "tilemark/native",
@@ -36,11 +36,17 @@ const FIRST: [&str; 15] = [
     "tilemark-store/databases",
     "tilemark/whole_commands",
     "tilemark/bad_host",
+    "tilemark/own_image",
     "tilemark/fleet_attacks",
+    "tilemark/trust",
     "tilemark/consolidation",
     "tilemark-broker/clients",
     "tilemark/placement",
     "tilemark/odd_home",
+    "tilemark-workloads/tilemark_workloads",
+    "tilemark-broker/load",
+    "tilemark/command",
+    "tilemark/qemu_keys",
 ];
 /// Programs whose tests wait for most of their time, for brokers, databases and machines to start or to end: the longest first. They run
 /// one after another beside the lab, and then beside as many others as if they were not there: they want an eighth of a processor.
