@@ -123,6 +123,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         place: None,
         hugepages: None,
         from: None,
+        runs_command: false,
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
         // Its memory is in the pool already, which is no part of what is available.
         (_, Start::Boot) if guest.hugepages.is_some() => qemu,
         (_, Start::Boot) => memory + qemu,
-        (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE + guest.working_set,
+        (_, Start::Clone) if guest.only_idles() => IDLE_CLONE + guest.working_set,
         // A clone shares what it does not write. A loaded web guest writes little beyond its working set, into pages of it that are
         // free again.
         (_, Start::Clone) => Bytes::new(memory.get() / 2).max(guest.working_set).max(written) + qemu,

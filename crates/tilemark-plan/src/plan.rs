@@ -354,6 +354,9 @@ pub struct GuestPlan {
     /// The disk of the user's own that it boots from. Nothing where it has the scenario's image, and in older plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<OwnDisk>,
+    /// Whether a load's `command` runs in it. `false` in older plans.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub runs_command: bool,
 }
 
 fn is_nothing(size: &Bytes) -> bool {
@@ -398,6 +401,11 @@ impl GuestPlan {
         let is_reference = self.serves(Role::Broker) && self.broker == BrokerService::Reference;
         let has_files = is_reference || self.serves(Role::Compute);
         self.from.is_some() || self.serves(Role::Database) || (has_files && !self.disks.is_empty())
+    }
+
+    /// Whether nothing runs in it but its kernel and the agent.
+    pub fn only_idles(&self) -> bool {
+        !self.runs_command && self.services().iter().all(|service| service.role == Role::Idle)
     }
 
     /// Whether what it runs over and over is more than the translator's usual buffer holds.

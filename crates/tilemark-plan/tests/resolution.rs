@@ -228,6 +228,22 @@ fn a_guest_that_sends_a_load_is_counted_with_what_it_checks_answers_with() {
 }
 
 #[test]
+fn an_idle_guest_in_which_a_command_runs_is_not_counted_as_one_that_only_idles() {
+    let guest = |from: &str| {
+        let text = format!(
+            "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"one\"\nrole = \"idle\"\n[[load]]\nname = \"own\"\n\
+             guest = \"one\"\n[load.command]\nrun = [\"/bin/true\"]\nfrom = \"{from}\"\nrate = '([0-9]+)'\n\
+             [ladder]\ntiles = [1]\n[measure]\nstart = \"clone\"\n"
+        );
+        let plan = plan(&text, &Request { backends: vec![Backend::Emulated], ..asked() }).unwrap();
+        (plan.points[0].guests[0].only_idles(), expect::memory_of(&plan.points[0]))
+    };
+    let (inside, beside) = (guest("guest"), guest("host"));
+    assert_eq!((inside.0, beside.0), (false, true));
+    assert!(inside.1 > beside.1, "{inside:?} {beside:?}");
+}
+
+#[test]
 fn a_twin_with_a_database_is_counted_with_what_its_server_can_cache() {
     let memory = |data: &str, backend| {
         let text = tilemark_plan::builtin::builtin("oltp").unwrap().text;

@@ -92,10 +92,10 @@ fn devices_and_firmware_are_as_their_keys_say_in_clones_too() {
     ] {
         run.extend(["--set", set]);
     }
-    real.home.says(&run).measured();
+    let said = real.home.says(&run).measured();
     let runs = real.home.path().join("runs");
     let printed = files_called(&runs, "own.txt").concat();
-    assert!(printed.contains("cache write through") && printed.contains("queues 2"), "{printed}");
+    assert!(printed.contains("cache write through") && printed.contains("queues 2"), "{printed} {said:?}");
     let kept = files_called(&runs, "qemu.arguments").concat();
     for wanted in [
         "share/seabios/bios-256k.bin\n",

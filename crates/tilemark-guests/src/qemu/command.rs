@@ -13,7 +13,7 @@ use tilemark_plan::{
     expect::LARGE_TRANSLATION,
     place::VirtualNode,
     plan::{DiskPlan, GuestPlan},
-    scenario::{DiskCache, DiskMedium, Role},
+    scenario::{DiskCache, DiskMedium},
 };
 use tilemark_units::Bytes;
 
@@ -130,7 +130,7 @@ pub(super) fn arguments(
 fn translation(plan: &GuestPlan, birth: Birth) -> Bytes {
     match birth {
         _ if plan.has_large_service() => LARGE_TRANSLATION,
-        Birth::Clone if plan.services().iter().all(|service| service.role == Role::Idle) => IDLE_TRANSLATION,
+        Birth::Clone if plan.only_idles() => IDLE_TRANSLATION,
         Birth::Boot | Birth::Template | Birth::Clone => TRANSLATION,
     }
 }
@@ -368,7 +368,7 @@ mod tests {
     use tilemark_plan::{
         own_disk::OwnDisk,
         place::{GuestPlace, HugePageSize},
-        scenario::{BrokerService, DiskAio, Net},
+        scenario::{BrokerService, DiskAio, Net, Role},
     };
     use tilemark_units::Span;
 
@@ -397,29 +397,30 @@ mod tests {
         GuestPlan { broker, memory: Bytes::from_gib(1), ..tilemark_fixtures::guest(0, role) }
     }
 
-    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService, birth: Birth) -> String {
-        let (settings, plan) = (settings(accelerator), guest(role, broker));
-        let all = arguments(&settings, &plan, Drives::default(), birth);
+    fn accelerator_of(accelerator: Accelerator, plan: &GuestPlan, birth: Birth) -> String {
+        let all = arguments(&settings(accelerator), plan, Drives::default(), birth);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();
         all[flag + 1].clone()
     }
 
     #[test]
     fn what_a_guest_runs_fits_the_translators_buffer() {
-        for (role, broker, wanted, wanted_of_clone) in [
-            (Role::Broker, BrokerService::Reference, 16, 16),
-            (Role::Broker, BrokerService::Rabbitmq, 128, 128),
-            (Role::Broker, BrokerService::QpidBrokerJ, 128, 128),
-            (Role::Database, BrokerService::Reference, 128, 128),
-            (Role::Web, BrokerService::Reference, 16, 16),
-            (Role::Idle, BrokerService::Reference, 16, 4),
+        let idle = guest(Role::Idle, BrokerService::Reference);
+        for (plan, wanted, wanted_of_clone) in [
+            (guest(Role::Broker, BrokerService::Reference), 16, 16),
+            (guest(Role::Broker, BrokerService::Rabbitmq), 128, 128),
+            (guest(Role::Broker, BrokerService::QpidBrokerJ), 128, 128),
+            (guest(Role::Database, BrokerService::Reference), 128, 128),
+            (guest(Role::Web, BrokerService::Reference), 16, 16),
+            (idle.clone(), 16, 4),
+            (GuestPlan { runs_command: true, ..idle }, 16, 16),
         ] {
             for (birth, mib) in
                 [(Birth::Boot, wanted), (Birth::Template, wanted), (Birth::Clone, wanted_of_clone)]
             {
-                let emulated = accelerator_of(Accelerator::Emulated, role, broker, birth);
-                assert_eq!(emulated, format!("tcg,tb-size={mib}"), "{role:?}, {birth:?}");
-                assert_eq!(accelerator_of(Accelerator::Kvm, role, broker, birth), "kvm");
+                let emulated = accelerator_of(Accelerator::Emulated, &plan, birth);
+                assert_eq!(emulated, format!("tcg,tb-size={mib}"), "{plan:?}, {birth:?}");
+                assert_eq!(accelerator_of(Accelerator::Kvm, &plan, birth), "kvm");
             }
         }
     }

@@ -54,6 +54,11 @@ impl Variant {
             swell(&mut loads, scenario, tiles);
         }
         connect(&mut guests, &loads);
+        for load in loads.iter().filter(|load| load.work.facts().starts_own_program()) {
+            if let Some(guest) = load.runs_in() {
+                guests[guest as usize].runs_command = true;
+            }
+        }
         place::place(&mut guests, &scenario.place, backend, on.host, processors);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| {
@@ -154,6 +159,7 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>, host: 
         place: None,
         hugepages: guest.hugepages,
         from: guest.own_disk(),
+        runs_command: false,
     }
 }
 
