@@ -1,4 +1,4 @@
-//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, in messages, in TOML files
+//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, in messages, in data files
 //! and scripts, and in the names and comments of the source.
 
 use crate::{
@@ -27,8 +27,21 @@ const PAGES: [&str; 5] = [
     "CHANGELOG.md",
     "crates/tilemark-host/src/setting/known/catalogue.txt",
 ];
-/// Folders whose TOML files and scripts are read.
-const DATA: [&str; 4] = ["scenarios", "profiles", "crates", "xtask"];
+/// Folders whose data files and scripts are read.
+const DATA: [&str; 5] = ["scenarios", "profiles", "crates", "xtask", "packaging"];
+/// Endings of their names, and the sign that begins a comment, where one of its own lines has it.
+const DATA_KINDS: [(&str, &str); 8] = [
+    ("toml", "#"),
+    ("sh", "#"),
+    ("py", "#"),
+    ("js", "//"),
+    ("go", "//"),
+    ("php", "//"),
+    ("css", "/*"),
+    ("sql", "--"),
+];
+/// Data files and scripts outside these folders; the comments of all begin with `#`.
+const DATA_FILES: [&str; 5] = ["Cargo.toml", "Makefile", "clippy.toml", "deny.toml", ".ci/run"];
 /// Where the comments of the flags are the texts of `--help`.
 const HELP: &str = "crates/tilemark/src/arguments.rs";
 /// Rules that are for the words of users only, as names: in comments they are good English, or name a key of the record.
@@ -147,32 +160,33 @@ fn in_documents(rules: &[Rule]) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// What TOML files and the report's scripts have. Third-party files are in folders named `vendor`.
+/// What data files and scripts have. Third-party files are in folders named `vendor`.
 fn in_data(rules: &[Rule]) -> Result<Vec<Found>> {
-    let mut found = Vec::new();
+    let mut files: Vec<(String, &str)> = DATA_FILES.map(|file| (file.to_owned(), "#")).into();
     for folder in DATA.map(|folder| workspace().join(folder)) {
-        for path in [files_with_tests(&folder, "toml")?, files_with_tests(&folder, "js")?].concat() {
-            let file = name_of(&path);
-            if !file.contains("/vendor/") {
-                found.extend(uses(rules, &file, 1, &readable(&read(&file)?, &file)));
-            }
+        for (ending, sign) in DATA_KINDS {
+            let of_kind = files_with_tests(&folder, ending)?;
+            let ours = of_kind.iter().map(|path| name_of(path)).filter(|file| !file.contains("/vendor/"));
+            files.extend(ours.map(|file| (file, sign)));
         }
+    }
+    let mut found = Vec::new();
+    for (file, sign) in files {
+        found.extend(uses(rules, &file, 1, &readable(&read(&file)?, sign)));
     }
     Ok(found)
 }
 
-/// The text of a TOML or JavaScript file, with its names as words. A comment or a text that continues on the next line has nothing
-/// between its words.
-fn readable(source: &str, file: &str) -> String {
-    let is_script = file.ends_with(".js");
-    let sign = if is_script { "//" } else { "#" };
+/// The text of a data file or a script whose comments begin with this sign, with its names as words. A comment or a text that continues
+/// on the next line has nothing between its words.
+fn readable(source: &str, sign: &str) -> String {
     let lines = source.lines().map(|line| {
         let line = line.trim_start();
         line.strip_prefix(sign).unwrap_or(line).trim_end_matches('\\')
     });
     let text = spoken(&lines.collect::<Vec<_>>().join("\n")).replace("\\n", " ");
-    // In a script, backticks are around texts.
-    if is_script { text.replace('`', "\"") } else { text }
+    // In a program, backticks are around texts.
+    if sign == "//" { text.replace('`', "\"") } else { text }
 }
 
 /// The folders of our crates.
@@ -519,21 +533,25 @@ mod tests {
     }
 
     #[test]
-    fn toml_and_scripts_are_read_over_the_ends_of_lines_with_comments_texts_and_names() {
-        let found = |file: &str, source: &str| -> Vec<usize> {
-            let found = uses(&rules(TABLE), file, 1, &readable(source, file));
+    fn data_and_scripts_are_read_over_the_ends_of_lines_with_comments_texts_and_names() {
+        let found = |sign: &str, source: &str| -> Vec<usize> {
+            let found = uses(&rules(TABLE), "a", 1, &readable(source, sign));
             found.into_iter().map(|found| found.line).collect()
         };
         let toml = "# It was said\n# of it.\nabout = \"\"\"\nIt is \\\nno port.\"\"\"\nis_told = \"`told` is a name\" # told";
-        assert_eq!(found("a.toml", toml), [1, 4, 6, 6]);
+        assert_eq!(found("#", toml), [1, 4, 6, 6]);
         let script = "// It was said\n  // of it.\nconst isTold = [\"a\\ntold\", `${b} is no port`]; // told";
-        assert_eq!(found("a.js", script), [1, 3, 3, 3, 3]);
+        assert_eq!(found("//", script), [1, 3, 3, 3, 3]);
+        assert_eq!(
+            found("--", "-- It was said\n-- of it: `told` is a name.\nCREATE TABLE told (id INT);"),
+            [1, 3]
+        );
     }
 
     #[test]
-    fn toml_files_and_scripts_of_scenarios_profiles_and_crates_are_read() {
+    fn data_files_and_scripts_are_read_wherever_they_are() {
         // A word of each: the rules of this test.
-        let table = "| `schema`, `suite`, `published`, `weight`, `draws`, `echarts` | - |";
+        let table = "| `schema`, `suite`, `published`, `weight`, `draws`, `echarts`, `build`, `licenses`, `pika`, `font`, `keys`, `session`, `ci`, `func` | - |";
         let found = in_data(&rules(table)).unwrap();
         let is_read = |file: &str| found.iter().any(|found| found.file == file);
         for folder in ["scenarios", "profiles", "crates/tilemark-image/images"] {
@@ -546,7 +564,16 @@ mod tests {
             "crates/tilemark-plan/src/workload/session-shapes.toml",
             "crates/tilemark-report/published.toml",
             "crates/tilemark-report/assets/report.js",
+            "crates/tilemark-report/assets/report.css",
+            "crates/tilemark-broker/tests/pika_client.py",
+            "crates/tilemark-broker/tests/go_client/main.go",
+            "crates/tilemark-store/sql/mariadb-tables.sql",
+            "crates/tilemark-workloads/src/sessions/page.php",
             "xtask/src/lab/image.toml",
+            "packaging/build.sh",
+            "Makefile",
+            "deny.toml",
+            ".ci/run",
         ] {
             assert!(is_read(file), "{file} is not read");
         }

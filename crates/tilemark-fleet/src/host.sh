@@ -1,6 +1,6 @@
 # What is asked of a host. It comes through the carrier's standard input, behind the lines that set its variables:
 # verb, nonce, fleet, name, program, version, seconds, attempt, job. The nonce marks where the answer begins and ends, so that
-# what a login prints is no part of it and an answer that was cut is seen.
+# what a login prints stays outside, and an answer that was cut is seen.
 # Whatever that of the login is: root runs what is made here.
 umask 022
 home=${TILEMARK_HOME:-/var/lib/tilemark}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What a hostile image tries in a native twin. Each line of output names an attempt that reached the host; a tight twin
-# prints nothing but that all calls were tried, and `done`. Nothing here does harm where it succeeds: values are written back as they were.
+# prints nothing but that all calls were tried, and `done`. Nothing here does harm where it succeeds: values are restored.
 reached() { echo "reached: $1"; }
 works() { name=$1; shift; "$@" >/dev/null 2>&1 && reached "$name"; }
 

@@ -1,4 +1,4 @@
--- The online store on MariaDB, all tables InnoDB. Keys that a search needs stand in mariadb-indexes.sql: they are made
+-- The online store on MariaDB, all tables InnoDB. Keys that a search needs are in mariadb-indexes.sql: they are made
 -- after the rows, which is several times faster than keeping them while loading.
 CREATE TABLE categories (
   category tinyint unsigned NOT NULL,

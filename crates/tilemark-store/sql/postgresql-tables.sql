@@ -1,4 +1,4 @@
--- The online store on PostgreSQL. Keys stand in postgresql-indexes.sql: they are made after the rows. Who loads by hand
+-- The online store on PostgreSQL. Keys are in postgresql-indexes.sql: they are made after the rows. Who loads by hand
 -- sets the identities of orders and customers afterwards: SELECT setval(pg_get_serial_sequence('orders', 'orderid'),
 -- (SELECT MAX(orderid) FROM orders)), and the same for customers.
 CREATE TABLE categories (

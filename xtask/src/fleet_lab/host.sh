@@ -17,7 +17,7 @@ if [ ! -e "$lab/$name/begun" ]; then
     cp "$lab/sshd_config" "$root/etc/ssh/sshd_config"
     printf '127.0.0.1 localhost\n10.99.0.10 ctl\n10.99.0.11 n1\n10.99.0.12 n2\n10.99.0.13 n3\n' >"$root/etc/hosts"
     touch "$root/usr/local/bin/tilemark"
-    # One who is not root, and may use sudo without a password. A star is no password, and no lock either.
+    # One who is not root, and may use sudo without a password. A star is not a password, and does not lock the account either.
     echo 'lab:x:4711:4711::/home/lab:/bin/sh' >>"$root/etc/passwd"
     echo 'lab:*:19000::::::' >>"$root/etc/shadow"
     echo 'lab:x:4711:' >>"$root/etc/group"
