@@ -29,7 +29,7 @@ const PAGES: [&str; 5] = [
 ];
 /// Folders whose data files and scripts are read.
 const DATA: [&str; 5] = ["scenarios", "profiles", "crates", "xtask", "packaging"];
-/// Endings of their names, and the sign that begins a comment, where one of its own lines has it.
+/// Endings of their names, and the sign that begins a line of comment.
 const DATA_KINDS: [(&str, &str); 8] = [
     ("toml", "#"),
     ("sh", "#"),
@@ -185,7 +185,7 @@ fn readable(source: &str, sign: &str) -> String {
         line.strip_prefix(sign).unwrap_or(line).trim_end_matches('\\')
     });
     let text = spoken(&lines.collect::<Vec<_>>().join("\n")).replace("\\n", " ");
-    // In a program, backticks are around texts.
+    // In JavaScript and Go, backticks are around texts.
     if sign == "//" { text.replace('`', "\"") } else { text }
 }
 
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn data_files_and_scripts_are_read_wherever_they_are() {
+    fn data_files_and_scripts_of_each_kind_are_read() {
         // A word of each: the rules of this test.
         let table = "| `schema`, `suite`, `published`, `weight`, `draws`, `echarts`, `build`, `licenses`, `pika`, `font`, `keys`, `session`, `ci`, `func` | - |";
         let found = in_data(&rules(table)).unwrap();

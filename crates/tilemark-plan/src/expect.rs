@@ -46,6 +46,10 @@ const CACHED_PER_DATA: u64 = 3;
 
 /// Most memory of a twin, which has none of its own: its service takes what it needs, up to its guest's memory.
 fn memory_of_twin(point: &Point, guest: &GuestPlan, written: Bytes) -> Bytes {
+    // Nobody knows what it takes.
+    if guest.runs_command {
+        return guest.memory;
+    }
     let loads = || point.loads.iter().filter(|load| load.guest == guest.index);
     let of_role = |role: Role| match role {
         // Its queues can fill it, and nobody knows what a program of the user's own takes.

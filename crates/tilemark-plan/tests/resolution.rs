@@ -14,7 +14,7 @@ use tilemark_plan::{
     expect,
     own_bridge::OwnBridge,
     parse::Draft,
-    plan::{Backend, Demand, HostSummary, LoadPlan, Plan, Point, SideName},
+    plan::{Backend, Demand, GuestPlan, HostSummary, LoadPlan, Plan, Point, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
     scenario::Load,
@@ -229,18 +229,21 @@ fn a_guest_that_sends_a_load_is_counted_with_what_it_checks_answers_with() {
 
 #[test]
 fn an_idle_guest_in_which_a_command_runs_is_not_counted_as_one_that_only_idles() {
-    let guest = |from: &str| {
+    let guests = |from: &str, backend| {
         let text = format!(
-            "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"one\"\nrole = \"idle\"\n[[load]]\nname = \"own\"\n\
-             guest = \"one\"\n[load.command]\nrun = [\"/bin/true\"]\nfrom = \"{from}\"\nrate = '([0-9]+)'\n\
-             [ladder]\ntiles = [1]\n[measure]\nstart = \"clone\"\n"
+            "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"other\"\nrole = \"idle\"\n[[guest]]\nname = \"one\"\n\
+             role = \"idle\"\n[[load]]\nname = \"own\"\nguest = \"one\"\n[load.command]\nrun = [\"/bin/true\"]\n\
+             from = \"{from}\"\nrate = '([0-9]+)'\n[ladder]\ntiles = [2]\n[measure]\nstart = \"clone\"\n"
         );
-        let plan = plan(&text, &Request { backends: vec![Backend::Emulated], ..asked() }).unwrap();
-        (plan.points[0].guests[0].only_idles(), expect::memory_of(&plan.points[0]))
+        let plan = plan(&text, &Request { backends: vec![backend], ..asked() }).unwrap();
+        let point = &plan.points[0];
+        (point.guests.iter().map(GuestPlan::only_idles).collect::<Vec<_>>(), expect::memory_of(point))
     };
-    let (inside, beside) = (guest("guest"), guest("host"));
-    assert_eq!((inside.0, beside.0), (false, true));
-    assert!(inside.1 > beside.1, "{inside:?} {beside:?}");
+    for backend in [Backend::Emulated, Backend::Kvm, Backend::Native] {
+        let (inside, beside) = (guests("guest", backend), guests("host", backend));
+        assert_eq!((&inside.0[..], &beside.0[..]), (&[true, false, true, false][..], &[true; 4][..]));
+        assert!(inside.1 > beside.1, "{backend:?}: {inside:?} {beside:?}");
+    }
 }
 
 #[test]

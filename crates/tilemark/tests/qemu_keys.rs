@@ -92,10 +92,13 @@ fn devices_and_firmware_are_as_their_keys_say_in_clones_too() {
     ] {
         run.extend(["--set", set]);
     }
-    let said = real.home.says(&run).measured();
+    let reported = real.home.says(&run).measured();
     let runs = real.home.path().join("runs");
     let printed = files_called(&runs, "own.txt").concat();
-    assert!(printed.contains("cache write through") && printed.contains("queues 2"), "{printed} {said:?}");
+    assert!(
+        printed.contains("cache write through") && printed.contains("queues 2"),
+        "{printed} {reported:?}"
+    );
     let kept = files_called(&runs, "qemu.arguments").concat();
     for wanted in [
         "share/seabios/bios-256k.bin\n",

@@ -20,9 +20,10 @@ const NODE_MIB: u32 = 2048;
 /// `intel_iommu=on iommu=pt` as servers have it that hand devices to guests. `panic=-1` with `-no-reboot` makes a panic
 /// end QEMU; so does a processor that gets nowhere for twice 30 s, or that a guest does not let go of for 90 s: both are seen where
 /// the translator itself hangs.
-/// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks. `tsc=reliable`: a
-/// kernel with two sockets of AMD does not trust their counters, which are one under the translator, and reads another clock, for which all
-/// processors wait. `mitigations=off`: nobody attacks this server, and each call and return would be translated as several.
+/// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks. `tsc=reliable`:
+/// the kernel distrusts the counters of several AMD processors without `constant_tsc`. Under the translator they are one counter. Without
+/// this the kernel reads an emulated clock, behind one lock for all processors. `mitigations=off`: nobody attacks this server, and the
+/// translator would turn each return into several jumps.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 sysctl.kernel.panic_on_rcu_stall=1 rcupdate.rcu_cpu_stall_timeout=90 no_timer_check tsc=reliable mitigations=off random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
 
 /// QEMU's command line, after the program.

@@ -16,7 +16,7 @@ struct Known {
     aliases: &'static [&'static str],
     /// The argument with which it prints its version.
     version: &'static str,
-    /// What its version follows in its text, where it is a script that takes long to start.
+    /// The text before its version, in a script that starts slowly: it is read there, not printed.
     in_script: Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ impl Known {
 const OWN: [Known; 4] = [
     // Red Hat and its kin install it as /usr/libexec/qemu-kvm, Debian links `kvm`.
     Known { aliases: &["qemu-kvm"], ..Known::new("qemu-system-x86_64", "--version") },
-    // Perl reads all of it first, which takes longer than all else of this: 0.15 s of a processor.
+    // Perl reads the whole script first: 0.15 s of processor time.
     Known { in_script: Some("our $VERSION = "), ..Known::new("mmdebstrap", "--version") },
     Known::new("mkfs.erofs", "-V"),
     Known::new("mkfs.xfs", "-V"),
@@ -69,7 +69,7 @@ fn printed_version(host: &dyn HostView, path: &Path, argument: &str) -> Fact<Str
     }
 }
 
-/// What follows these words in a script. `None`: it is not such a script, and is to be asked.
+/// The version that follows these words in a script. `None`: the file has no such text, so the program is run.
 fn version_in_script(host: &dyn HostView, path: &Path, before: &str) -> Option<String> {
     let text = host.read(path.to_str()?).ok()?;
     version_in(text.split_once(before)?.1.lines().next()?)

@@ -54,11 +54,7 @@ impl Variant {
             swell(&mut loads, scenario, tiles);
         }
         connect(&mut guests, &loads);
-        for load in loads.iter().filter(|load| load.work.facts().starts_own_program()) {
-            if let Some(guest) = load.runs_in() {
-                guests[guest as usize].runs_command = true;
-            }
-        }
+        mark_commands(&mut guests, &loads);
         place::place(&mut guests, &scenario.place, backend, on.host, processors);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| {
@@ -124,6 +120,14 @@ impl Processors {
 fn connect(guests: &mut [GuestPlan], loads: &[LoadPlan]) {
     for (from, to) in loads.iter().filter_map(|load| Some((load.from?, load.guest))) {
         join(guests, from, to);
+    }
+}
+
+/// Marks the guests in which a command runs.
+fn mark_commands(guests: &mut [GuestPlan], loads: &[LoadPlan]) {
+    let commands = loads.iter().filter(|load| load.work.facts().starts_own_program());
+    for guest in commands.filter_map(LoadPlan::runs_in) {
+        guests[guest as usize].runs_command = true;
     }
 }
 
