@@ -542,10 +542,7 @@ mod tests {
         assert_eq!(found("#", toml), [1, 4, 6, 6]);
         let script = "// It was said\n  // of it.\nconst isTold = [\"a\\ntold\", `${b} is no port`]; // told";
         assert_eq!(found("//", script), [1, 3, 3, 3, 3]);
-        assert_eq!(
-            found("--", "-- It was said\n-- of it: `told` is a name.\nCREATE TABLE told (id INT);"),
-            [1, 3]
-        );
+        assert_eq!(found("--", &toml.replace('#', "--")), [1, 4, 6, 6]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ const CACHED_PER_DATA: u64 = 3;
 
 /// Most memory of a twin, which has none of its own: its service takes what it needs, up to its guest's memory.
 fn memory_of_twin(point: &Point, guest: &GuestPlan, written: Bytes) -> Bytes {
-    // Nobody knows what it takes.
+    // Nobody knows what a command takes.
     if guest.runs_command {
         return guest.memory;
     }
