@@ -25,6 +25,9 @@ const GUEST_RESET: &str = "because the guest reset its machine";
 const PANICKED: &str = "the lab ended before its command";
 /// A name in the environment of everything that a test starts.
 const MARK: &str = "TILEMARK_LAB_TEST";
+/// So many labs are started for a script, each where the one before hung. Two in a row were seen to hang, while those of the other tests
+/// beside them did not.
+const TRIES: u32 = 3;
 /// Far above what the end of a killed process takes.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
@@ -141,9 +144,10 @@ impl Lab {
 }
 
 /// Runs a lab to its end. QEMU's processors under its translator now and then hang for good when guests run in them: the whole
-/// server gives no sign of life, or its kernel panics because one processor is stuck. Another lab is tried then, once, loudly.
+/// server gives no sign of life, or its kernel panics because one processor is stuck. Another lab is tried then, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
-    for _ in 0..2 {
+    let mut hung = String::new();
+    for _ in 0..TRIES {
         let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let process = descriptor_of(child.id()).unwrap();
         let heard = Arc::new(Mutex::new(Heard { last: Instant::now(), hung_after: HUNG_BEFORE_SIGN }));
@@ -170,9 +174,17 @@ fn ended(lab: impl Fn() -> Command) -> Output {
         }
         let printed = [text(&stdout), text(&stderr)].concat();
         let why = if has_ended { "its kernel panicked" } else { "it gave no sign of life" };
-        let _ = writeln!(std::io::stderr(), "another lab is tried, since {why}; it had printed: {printed}");
+        let _ = writeln!(std::io::stderr(), "a lab hung: {why}; it had printed: {printed}");
+        hung.extend([&format!("\n{why}"), &*of_a_panic(&printed)]);
     }
-    panic!("two labs hung, one after the other");
+    panic!("{TRIES} labs hung, one after the other:{hung}");
+}
+
+/// The lines that say why a kernel panicked and what its processor was doing, of a lab's last words.
+fn of_a_panic(printed: &str) -> String {
+    let tells = ["BUG:", "INFO: rcu", "Comm:", "RIP: 0010", "Kernel panic"];
+    let lines = printed.lines().filter(|line| tells.iter().any(|sign| line.contains(sign)));
+    lines.map(|line| format!("\n  {}", line.trim())).collect()
 }
 
 /// When something last came from a lab, and after how much silence it is hung.

@@ -28,7 +28,7 @@ const COMMAND_WITHIN: Span = Span::from_seconds(30 * 24 * 3600);
 /// Size of the disk that the lab may write, of which the host's memory holds what was written.
 const DATA_BYTES: u64 = 8 << 30;
 /// So much of the console's end is shown when something fails.
-const SHOWN_BYTES: u64 = 3000;
+const SHOWN_BYTES: u64 = 8000;
 
 /// What a command in the lab ended with.
 pub(super) struct Executed {
