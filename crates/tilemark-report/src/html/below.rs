@@ -3,7 +3,7 @@
 use super::{
     charts::{guest_memory, processors},
     markup::Markup,
-    section::{begin, section, table},
+    section::{section, table},
     terms::term,
 };
 use crate::view::{self, Axis, Charts, Section, View};
@@ -32,9 +32,7 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &
         tiles_and_guests(page, view, charts);
     }
     notes(page, view);
-    begin(page, "loads", "Every load");
-    table(page, "loads", &view::loads(view));
-    page.raw("<p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
+    section(page, &view::loads(view));
 }
 
 /// What tiles and guests were served, and the memory that they took.

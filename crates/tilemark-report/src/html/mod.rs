@@ -11,7 +11,6 @@ mod frame;
 mod markup;
 mod section;
 mod sheet;
-mod steps;
 mod terms;
 
 use crate::{Report, view};
@@ -27,7 +26,9 @@ pub fn html(report: &Report) -> String {
     frame::head(&mut page, &report.result.scenario, "report");
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts, &sections);
-    steps::steps(&mut page, &view);
+    for one in view::sides(&view).iter().chain([&view::steps(&view)]) {
+        section::section(&mut page, one);
+    }
     below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);
     terms::glossary(&mut page);

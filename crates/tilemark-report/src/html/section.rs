@@ -5,7 +5,11 @@ use crate::view::{Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Tab
 
 /// Writes a section with its texts and tables.
 pub(super) fn section(page: &mut Markup, section: &Section) {
-    begin(page, section.id, section.title);
+    page.raw("<section class=\"part\"")
+        .attribute("id", section.id)
+        .raw("><h2>")
+        .raw(section.title)
+        .raw("</h2>");
     for (place, part) in section.parts.iter().enumerate() {
         match part {
             Part::Text(text) => page.element("p", "about", text),
@@ -13,11 +17,6 @@ pub(super) fn section(page: &mut Markup, section: &Section) {
         };
     }
     page.raw("</section>\n");
-}
-
-/// Begins a section with its head.
-pub(super) fn begin(page: &mut Markup, id: &'static str, title: &'static str) {
-    page.raw("<section class=\"part\"").attribute("id", id).raw("><h2>").raw(title).raw("</h2>");
 }
 
 /// Writes the place where the page's script draws `chart`.

@@ -8,7 +8,7 @@ mod style;
 
 use crate::Report;
 use crate::number::counted;
-use crate::view::{self, Chip, Outcome, SentencePart, Table, View};
+use crate::view::{self, Chip, Outcome, Part, Section, SentencePart, Table, View};
 use paint::{Ink, Paint, clean, wrap};
 pub(crate) use sheet::sheet_text;
 pub use style::{Colour, Style};
@@ -21,7 +21,7 @@ const LINES_MAX: usize = 60;
 /// Rows that a table of steps has before those in the middle are left out.
 const STEPS_MAX: usize = 16;
 /// Rows that are left of such a table.
-const STEPS_SHOWN: usize = 9;
+const STEPS_SHOWN: usize = 7;
 /// Room for lists and texts.
 #[derive(Debug, Clone, Copy)]
 struct Room {
@@ -76,10 +76,8 @@ pub fn terminal(report: &Report, style: Style) -> String {
     for one in &lead {
         add(one.title, &format!("{}\n", section::section(one, &paint, width)));
     }
-    match view.groups.is_empty() {
-        true => add("Steps", "No step was measured.\n"),
-        false => add("Steps", &section::table(&folded(view::steps(&view)), &paint, width)),
-    }
+    let steps = folded(view::steps(&view));
+    add(steps.title, &section::section(&steps, &paint, width));
     for one in others.into_iter().chain(view::scaling(&view)) {
         add(one.title, &format!("\n{}", section::section(&one, &paint, width)));
     }
@@ -114,10 +112,17 @@ fn listed(mut items: Vec<String>, room: Room) -> Vec<String> {
 }
 
 /// A long ladder without its middle: of each group the first step stays, and those around the first that does not hold.
-fn folded(mut table: Table) -> Table {
-    if table.rows().count() <= STEPS_MAX {
-        return table;
+fn folded(mut steps: Section) -> Section {
+    for part in &mut steps.parts {
+        match part {
+            Part::Table(table) if table.rows().count() > STEPS_MAX => fold(table),
+            _ => {}
+        }
     }
+    steps
+}
+
+fn fold(table: &mut Table) {
     let shown = (STEPS_SHOWN / table.groups.len()).max(3);
     let mut left_out = 0;
     for rows in table.groups.iter_mut().map(|group| &mut group.rows).filter(|rows| rows.len() > shown) {
@@ -131,7 +136,6 @@ fn folded(mut table: Table) -> Table {
     if left_out > 0 {
         table.absent.push(format!("{}: on the page.", counted(left_out as u64, "more step")));
     }
-    table
 }
 
 fn head(view: &View, paint: &Paint, width: usize, room: Room) -> String {

@@ -24,7 +24,7 @@ pub(super) fn section(section: &Section, paint: &Paint, width: usize) -> String 
 }
 
 /// A table, and below it what its marks and missing columns mean.
-pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
+fn table(table: &Table, paint: &Paint, width: usize) -> String {
     let widths = widths(table);
     let shown = shown(&table.columns, &widths, width);
     let is_grid = needed(&shown, &widths) <= width;

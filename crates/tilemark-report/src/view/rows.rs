@@ -1,6 +1,6 @@
-//! The table of steps.
+//! The steps.
 
-use super::section::{Cell, Column, GroupHead, Holds, Row, RowGroup, Table, given, measured};
+use super::section::{Cell, Column, GroupHead, Holds, Part, Row, RowGroup, Section, Table, given, measured};
 use super::{Group, Kind, Outcome, RateColumn, View, proof};
 use crate::number::{percent, three, whole};
 use tilemark_plan::plan::Backend;
@@ -46,8 +46,23 @@ pub(crate) fn columns(rate: RateColumn) -> Vec<Column> {
     ]
 }
 
-/// The table of steps: what has no figure anywhere leaves it and is named below.
-pub(crate) fn steps(view: &View) -> Table {
+/// The steps, and the load of which their figures are.
+pub(crate) fn steps(view: &View) -> Section {
+    let gate = format!("The gate: every load keeps {}.", super::gate_words(&view.report.plan.scenario.gate));
+    let about = match view.headline() {
+        "" => "This scenario sends no load.".to_owned(),
+        _ if view.report.result.interference.is_some() => gate,
+        headline => format!("Figures of the load {headline}. {gate}"),
+    };
+    let figures = match view.groups.is_empty() {
+        true => Part::Text("No step was measured.".to_owned()),
+        false => Part::Table(steps_table(view)),
+    };
+    Section::new("steps", "Steps", vec![Part::Text(about), figures])
+}
+
+/// What has no figure anywhere leaves the table and is named below.
+fn steps_table(view: &View) -> Table {
     let mut notes = Notes::default();
     let several = view.groups.len() > 1;
     let headline_unit = |point: &PointResult| view.unit_of_figure(point, view.headline_of(point));

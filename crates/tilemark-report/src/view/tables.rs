@@ -54,7 +54,12 @@ fn fairness_cells(view: &View, point: &PointResult) -> Vec<Cell> {
 }
 
 /// Every load at each step.
-pub(crate) fn loads(view: &View) -> Table {
+pub(crate) fn loads(view: &View) -> Section {
+    let about = "\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.".to_owned();
+    Section::new("loads", "Every load", vec![Part::Table(loads_table(view)), Part::Text(about)])
+}
+
+fn loads_table(view: &View) -> Table {
     let all = || view.points().flat_map(|(_, point)| point.loads.iter().map(move |load| (point, load)));
     let rate = RateColumn::of(all().map(|(point, load)| view.unit_of_figure(point, &load.name)));
     let columns = vec![
