@@ -67,16 +67,12 @@ fn files_of(image: &RequestedImage) -> impl Iterator<Item = String> {
 
 /// The paths of a value. A command's own program is looked for in the folder that its files are brought to, or where programs are.
 fn paths(found: &HostUse) -> Vec<String> {
-    let is_list = found.key.ends_with(".files");
-    match found.kind {
-        HostUseKind::File if is_list => match serde_json::from_str(&found.value) {
-            Ok(Value::Object(files)) => files.values().filter_map(Value::as_str).map(str::to_owned).collect(),
-            _ => Vec::new(),
-        },
-        HostUseKind::Program if found.key.ends_with(".run") => Vec::new(),
-        HostUseKind::Profile if !is_image_file(&found.value) => Vec::new(),
-        HostUseKind::File | HostUseKind::Program | HostUseKind::Profile => vec![found.value.clone()],
-        HostUseKind::Options | HostUseKind::Walls | HostUseKind::Setting => Vec::new(),
+    match (&found.value, found.kind) {
+        (_, HostUseKind::Options | HostUseKind::Walls | HostUseKind::Setting) => Vec::new(),
+        (Value::String(name), HostUseKind::Profile) if !is_image_file(name) => Vec::new(),
+        (Value::String(path), _) => vec![path.clone()],
+        (Value::Object(files), _) => files.values().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -20,8 +20,8 @@ use std::{collections::BTreeMap, fmt, path::Path};
 pub struct HostUse {
     /// The dotted key of the value.
     pub key: String,
-    /// The value.
-    pub value: String,
+    /// The value: a text, a list of them, or files by their names.
+    pub value: Value,
     /// What is done with it.
     pub kind: HostUseKind,
 }
@@ -46,7 +46,11 @@ pub enum HostUseKind {
 impl fmt::Display for HostUse {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, value, kind } = self;
-        let (value, several) = self.shown().unwrap_or_else(|| (format!("{value:?}"), false));
+        let (between, several) = match value {
+            Value::Object(files) => (", ", files.len() > 1),
+            _ => (" ", false),
+        };
+        let value = texts(value).map(|text| format!("{text:?}")).collect::<Vec<_>>().join(between);
         let what = match kind {
             HostUseKind::Program => "starts the program",
             HostUseKind::File if several => "opens the files",
@@ -68,50 +72,38 @@ impl HostUse {
         if self.kind != HostUseKind::File || !is_from_there {
             return self;
         }
-        let whole = |path: &str| folder.join(path).to_string_lossy().into_owned();
-        let files = self.key.ends_with(".files").then(|| serde_json::from_str(&self.value).ok()).flatten();
-        let value = match files {
-            Some(files) => {
-                let files: BTreeMap<String, String> = files;
-                let whole = files.into_iter().map(|(name, path)| (name, whole(&path)));
-                json!(whole.collect::<BTreeMap<_, _>>()).to_string()
-            }
-            None => whole(&self.value),
+        let whole = |value: Value| match value {
+            Value::String(path) => json!(folder.join(path).to_string_lossy()),
+            other => other,
+        };
+        let value = match self.value {
+            Value::Object(files) => files.into_iter().map(|(name, file)| (name, whole(file))).collect(),
+            value => whole(value),
         };
         Self { value, ..self }
     }
 
     /// The value as a flag `--set KEY=VALUE` takes it: tables and lists as TOML writes them.
     pub fn as_flag(&self) -> String {
-        let parts = || toml::Value::try_from(serde_json::from_str::<Value>(&self.value).ok()?).ok();
-        match self.shown().and_then(|_| parts()) {
-            Some(parts) => parts.to_string(),
-            None => self.value.clone(),
+        match &self.value {
+            Value::String(text) => text.clone(),
+            parts => {
+                toml::Value::try_from(parts).map_or_else(|_| parts.to_string(), |parts| parts.to_string())
+            }
         }
-    }
-
-    /// The parts of a value that is a list or a table, one by one, and whether there are several.
-    fn shown(&self) -> Option<(String, bool)> {
-        let last = self.key.rsplit('.').next()?;
-        if !["files", "run", "args"].contains(&last) {
-            return None;
-        }
-        let parts: Vec<String> = match serde_json::from_str(&self.value).ok()? {
-            Value::Array(items) => items.iter().map(part).collect(),
-            // By their names where they go; the files are what is opened.
-            Value::Object(files) => files.values().map(part).collect(),
-            _ => return None,
-        };
-        let (between, several) = if last == "files" { (", ", parts.len() > 1) } else { (" ", false) };
-        Some((parts.join(between), several))
     }
 }
 
-/// A part of a value, as Rust would write it.
-fn part(value: &Value) -> String {
+/// The texts of a value, one by one: of files the files themselves, which are what is opened, and not the names that they get.
+fn texts(value: &Value) -> Box<dyn Iterator<Item = String> + '_> {
     match value {
-        Value::String(text) => format!("{text:?}"),
-        other => format!("{:?}", other.to_string()),
+        Value::String(text) => Box::new(std::iter::once(text.clone())),
+        Value::Array(items) => Box::new(items.iter().flat_map(texts)),
+        Value::Object(files) => Box::new(files.values().map(|file| match file {
+            Value::String(path) => path.clone(),
+            other => other.to_string(),
+        })),
+        other => Box::new(std::iter::once(other.to_string())),
     }
 }
 
@@ -149,7 +141,7 @@ pub(crate) fn scenario_uses(scenario: &Scenario) -> impl Iterator<Item = HostUse
     let of_loads = scenario.load.iter().flat_map(|load| of_load(&load.name, &load.work));
     let profile = scenario.host.profile.iter().map(|name| HostUse {
         key: "host.profile".to_owned(),
-        value: name.clone(),
+        value: json!(name),
         kind: HostUseKind::Profile,
     });
     let of_qemu = of_qemu(&scenario.qemu).into_iter();
@@ -159,12 +151,12 @@ pub(crate) fn scenario_uses(scenario: &Scenario) -> impl Iterator<Item = HostUse
 /// The `image.toml` of an image, which can name addresses that root fetches from; and its files that are not beside the scenario: those
 /// that are came with it.
 fn of_image(image: &RequestedImage) -> Vec<HostUse> {
-    let found = |key: &str, value| HostUse { key: key.to_owned(), value, kind: HostUseKind::File };
+    let found = |key: &str, value: Value| HostUse { key: key.to_owned(), value, kind: HostUseKind::File };
     let key = if image.name().is_some() { "image" } else { "image.from" };
-    let file = image.from().filter(|from| is_image_file(from)).map(|path| found(key, path.to_owned()));
+    let file = image.from().filter(|from| is_image_file(from)).map(|path| found(key, json!(path)));
     let elsewhere = match image {
         RequestedImage::Made(made) if made.files_elsewhere().next().is_some() => {
-            Some(found("image.files", json!(made.files).to_string()))
+            Some(found("image.files", json!(made.files)))
         }
         _ => None,
     };
@@ -181,7 +173,7 @@ fn of_scenarios_guest(guest: &Guest) -> Option<HostUse> {
 }
 
 fn of_disk(guest: &str, path: &str) -> HostUse {
-    HostUse { key: format!("guest.{guest}.from"), value: path.to_owned(), kind: HostUseKind::File }
+    HostUse { key: format!("guest.{guest}.from"), value: json!(path), kind: HostUseKind::File }
 }
 
 fn of_load(load: &str, work: &Work) -> impl Iterator<Item = HostUse> {
@@ -192,11 +184,7 @@ fn of_load(load: &str, work: &Work) -> impl Iterator<Item = HostUse> {
 fn of_command(load: &str, work: &Work) -> Vec<HostUse> {
     let Some(command) = work.command() else { return Vec::new() };
     let (run, files) = (json!(command.run), json!(command.files));
-    let found = |key, value: Value, kind| HostUse {
-        key: format!("load.{load}.command.{key}"),
-        value: value.to_string(),
-        kind,
-    };
+    let found = |key, value, kind| HostUse { key: format!("load.{load}.command.{key}"), value, kind };
     let program = (command.from == CommandFrom::Host).then(|| found("run", run, HostUseKind::Program));
     let files = (!command.files.is_empty()).then(|| found("files", files, HostUseKind::File));
     program.into_iter().chain(files).collect()
@@ -207,7 +195,7 @@ fn of_web(load: &str, work: &Work) -> Vec<HostUse> {
     let Work::Web(web) = work else { return Vec::new() };
     let found = |(key, path): (&str, &String)| HostUse {
         key: format!("load.{load}.web.{key}"),
-        value: path.clone(),
+        value: json!(path),
         kind: HostUseKind::File,
     };
     web.unread_files().map(found).collect()
@@ -236,12 +224,12 @@ fn document_of(flags: &BTreeMap<String, String>) -> Value {
     document
 }
 
-/// The value of a key in such a document, as text.
-fn value_at(document: &Value, key: &str) -> Option<String> {
+/// The value of a key in such a document: numbers and switches as a plan has them, in text.
+fn value_at(document: &Value, key: &str) -> Option<Value> {
     Some(match settings::get(document, key)? {
-        Value::String(text) => text,
-        Value::Bool(yes) => u8::from(yes).to_string(),
-        other => other.to_string(),
+        Value::Bool(yes) => json!(u8::from(yes).to_string()),
+        Value::Number(number) => json!(number.to_string()),
+        other => other,
     })
 }
 
@@ -249,26 +237,27 @@ fn value_at(document: &Value, key: &str) -> Option<String> {
 fn of_host(host: &HostSettings) -> Vec<HostUse> {
     let profile = host.profile.iter().map(|name| ("host.profile".to_owned(), name));
     let own = host.setting.iter().map(|(key, value)| (format!("host.setting.{key}"), value));
-    let of = |kind| move |(key, value): (String, &String)| HostUse { key, value: value.clone(), kind };
+    let of = |kind| move |(key, value): (String, &String)| HostUse { key, value: json!(value), kind };
     profile.map(of(HostUseKind::Profile)).chain(own.map(of(HostUseKind::Setting))).collect()
 }
 
 fn of_qemu(qemu: &QemuTable) -> Vec<HostUse> {
     let QemuTable { binary, machine, cpu: _, args, firmware, kernel, walls } = qemu;
-    // As a flag holds a list.
-    let args = (!args.is_empty()).then(|| json!(args).to_string());
-    let off = (!walls.are_on()).then(|| "off".to_owned());
+    let text = |value: &Option<String>| value.as_ref().map(|text| json!(text));
+    let args = (!args.is_empty()).then(|| json!(args));
+    let off = (!walls.are_on()).then(|| json!("off"));
     let has_options = |machine: &&String| !machine.bytes().all(is_of_machine_type);
+    let options = machine.as_ref().filter(has_options).map(|machine| json!(machine));
     [
-        ("qemu.binary", binary.as_ref(), HostUseKind::Program),
-        ("qemu.kernel", kernel.as_ref(), HostUseKind::File),
-        ("qemu.firmware", firmware.as_ref(), HostUseKind::File),
-        ("qemu.machine", machine.as_ref().filter(has_options), HostUseKind::Options),
-        ("qemu.args", args.as_ref(), HostUseKind::Options),
-        ("qemu.walls", off.as_ref(), HostUseKind::Walls),
+        ("qemu.binary", text(binary), HostUseKind::Program),
+        ("qemu.kernel", text(kernel), HostUseKind::File),
+        ("qemu.firmware", text(firmware), HostUseKind::File),
+        ("qemu.machine", options, HostUseKind::Options),
+        ("qemu.args", args, HostUseKind::Options),
+        ("qemu.walls", off, HostUseKind::Walls),
     ]
     .into_iter()
-    .filter_map(|(key, value, kind)| Some(HostUse { key: key.to_owned(), value: value?.clone(), kind }))
+    .filter_map(|(key, value, kind)| Some(HostUse { key: key.to_owned(), value: value?, kind }))
     .collect()
 }
 
@@ -305,7 +294,7 @@ mod tests {
         let files = json!({ "bench.py": "../bench.py", "a b": "in, \"put\"" });
         let run = json!(["sh", "-c", "echo 'x'"]);
         for (key, value) in [("load.own.command.files", files), ("load.own.command.run", run)] {
-            let found = HostUse { key: key.to_owned(), value: value.to_string(), kind: HostUseKind::File };
+            let found = HostUse { key: key.to_owned(), value: value.clone(), kind: HostUseKind::File };
             assert_eq!(
                 crate::settings::value_of_flag(key, &found.as_flag()).unwrap(),
                 value,
@@ -313,30 +302,28 @@ mod tests {
                 found.as_flag()
             );
         }
-        let kernel =
-            HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };
+        let kernel = HostUse { key: "qemu.kernel".to_owned(), value: json!("{}"), kind: HostUseKind::File };
         assert_eq!(kernel.as_flag(), "{}");
     }
 
     #[test]
     fn files_are_shown_by_their_whole_paths_and_programs_are_not() {
-        let shown = |key: &str, value: &str, kind| {
-            let found = HostUse { key: key.to_owned(), value: value.to_owned(), kind };
+        let shown = |key: &str, value: Value, kind| {
+            let found = HostUse { key: key.to_owned(), value, kind };
             found.seen_from(Path::new("/home/them")).value
         };
-        assert_eq!(shown("load.own.web.body_file", "body.json", HostUseKind::File), "/home/them/body.json");
-        assert_eq!(shown("guest.own.from", "/srv/disk.raw", HostUseKind::File), "/srv/disk.raw");
-        let files = json!({ "in": "../in.txt", "out": "/srv/out" }).to_string();
-        let whole = json!({ "in": "/home/them/../in.txt", "out": "/srv/out" }).to_string();
-        assert_eq!(shown("load.own.command.files", &files, HostUseKind::File), whole);
-        assert_eq!(shown("qemu.binary", "qemu", HostUseKind::Program), "qemu");
+        let body = shown("load.own.web.body_file", json!("body.json"), HostUseKind::File);
+        assert_eq!(body, "/home/them/body.json");
+        assert_eq!(shown("guest.own.from", json!("/srv/disk.raw"), HostUseKind::File), "/srv/disk.raw");
+        let files = json!({ "in": "../in.txt", "out": "/srv/out" });
+        let whole = json!({ "in": "/home/them/../in.txt", "out": "/srv/out" });
+        assert_eq!(shown("load.own.command.files", files, HostUseKind::File), whole);
+        assert_eq!(shown("qemu.binary", json!("qemu"), HostUseKind::Program), "qemu");
     }
 
     #[test]
     fn files_and_programs_are_shown_one_by_one_and_not_as_json() {
-        let shown = |key: &str, value: Value, kind| {
-            HostUse { key: key.to_owned(), value: value.to_string(), kind }.to_string()
-        };
+        let shown = |key: &str, value: Value, kind| HostUse { key: key.to_owned(), value, kind }.to_string();
         let files = "load.own.command.files";
         assert_eq!(
             shown(files, json!({ "bench.sh": "../bench.sh", "in.txt": "data/in.txt" }), HostUseKind::File),
@@ -350,8 +337,7 @@ mod tests {
             shown("load.own.command.run", json!(["sh", "-c", "\u{1b}[2J"]), HostUseKind::Program),
             "starts the program \"sh\" \"-c\" \"\\u{1b}[2J\" (`load.own.command.run`)"
         );
-        let kernel =
-            HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };
+        let kernel = HostUse { key: "qemu.kernel".to_owned(), value: json!("{}"), kind: HostUseKind::File };
         assert_eq!(kernel.to_string(), "opens the file \"{}\" (`qemu.kernel`)");
     }
 }

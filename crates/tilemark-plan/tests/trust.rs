@@ -9,7 +9,7 @@ use tilemark_plan::{
     parse::Draft,
     plan::{Backend, Plan},
     resolve::{Request, Sides},
-    trust::{HostUseKind, host_uses, not_typed},
+    trust::{HostUse, HostUseKind, host_uses, not_typed},
 };
 use tilemark_units::Bytes;
 
@@ -27,12 +27,16 @@ fn plan(text: &str, request: &Request) -> Plan {
     fixtures::plan(text, request, &fixtures::host(64, Bytes::from_gib(1024)))
 }
 
+/// `key=value`, of a list or of files as JSON has them.
+fn pair(found: &HostUse) -> String {
+    let value = found.value.as_str().map_or_else(|| found.value.to_string(), str::to_owned);
+    format!("{}={value}", found.key)
+}
+
 /// `key=value` of all that the plan uses, and of what of it no flag gave.
 fn found(rest: &str, request: &Request) -> (Vec<String>, Vec<String>) {
     let uses = host_uses(&plan(&scenario(rest), request));
-    let words = |uses: &[tilemark_plan::trust::HostUse]| {
-        uses.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
-    };
+    let words = |uses: &[HostUse]| uses.iter().map(pair).collect();
     let all = words(&uses);
     (all, words(&not_typed(uses, &request.settings, request.sides.as_ref())))
 }
@@ -178,7 +182,7 @@ fn files_that_a_web_load_or_firmware_come_from_need_trust_and_those_of_flags_do_
         let request = Request { settings: settings(settings_given), ..asked() };
         let uses = host_uses(&plan(&scenario, &request));
         let left = not_typed(uses, &request.settings, None);
-        left.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
+        left.iter().map(pair).collect()
     };
     let all = [
         "qemu.firmware=/f/bios.bin",
@@ -197,7 +201,7 @@ fn the_file_of_an_image_needs_trust_and_one_of_a_flag_or_inside_the_program_does
         let request = Request { settings: settings(typed), ..asked() };
         let left = not_typed(host_uses(&plan(&text, &request)), &request.settings, None);
         assert!(left.iter().all(|found| found.kind == HostUseKind::File), "{left:?}");
-        left.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
+        left.iter().map(pair).collect()
     };
     let elsewhere = "[image]\nfrom = \"/x/image.toml\"\nfiles = { \"/srv/a\" = \"/etc/passwd\" }";
     let both = ["image.from=/x/image.toml", "image.files={\"/srv/a\":\"/etc/passwd\"}"];
