@@ -37,7 +37,9 @@ const HUNG_BEFORE_SIGN: Duration = Duration::from_secs(600);
 const HUNG_AFTER_SIGN: Duration = Duration::from_secs(75);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// What every script begins with: a sign of life every few seconds on its standard error, and the last messages of the
+/// In the sign of life.
+const SIGN: &str = "the lab is alive";
+/// What every script begins with: [`SIGN`] every few seconds on its standard error, and the last messages of the
 /// lab's kernel where the script fails. No process that outlives the script holds its output open.
 const ALIVE: &str =
     "(exec >/dev/null; while echo 'the lab is alive' >&2 && sleep 5 2>/dev/null; do :; done) & alive=$!
@@ -143,8 +145,8 @@ impl Lab {
     }
 }
 
-/// Runs a lab to its end. QEMU's processors under its translator now and then hang for good when guests run in them: the whole
-/// server gives no sign of life, or its kernel panics because one processor is stuck. Another lab is tried then, loudly.
+/// Runs a lab to its end. With a QEMU before 8.1, where no newer one can be fetched, its processors now and then hang for good when guests run in
+/// them: the whole server gives no sign of life, or its kernel panics because one processor is stuck. Another lab is tried then, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
     let mut hung = String::new();
     for _ in 0..TRIES {
@@ -182,8 +184,8 @@ fn ended(lab: impl Fn() -> Command) -> Output {
 
 /// The lines that say why a kernel panicked and what its processor was doing, of a lab's last words.
 fn of_a_panic(printed: &str) -> String {
-    let tells = ["BUG:", "INFO: rcu", "Comm:", "RIP: 0010", "Kernel panic"];
-    let lines = printed.lines().filter(|line| tells.iter().any(|sign| line.contains(sign)));
+    let signs = ["BUG:", "INFO: rcu", "Comm:", "RIP: 0010", "Kernel panic"];
+    let lines = printed.lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
     lines.map(|line| format!("\n  {}", line.trim())).collect()
 }
 
@@ -207,7 +209,14 @@ fn read_whole(mut stream: impl Read, heard: &Mutex<Heard>) -> Vec<u8> {
         if length == 0 {
             return all;
         }
-        *heard.lock().unwrap() = Heard { last: Instant::now(), hung_after: HUNG_AFTER_SIGN };
+        {
+            let mut heard = heard.lock().unwrap();
+            heard.last = Instant::now();
+            // The lab also prints before it boots: that it builds an image, or fetches a QEMU.
+            if text(&buffer[..length]).contains(SIGN) {
+                heard.hung_after = HUNG_AFTER_SIGN;
+            }
+        }
         all.extend_from_slice(&buffer[..length]);
     }
 }

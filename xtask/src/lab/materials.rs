@@ -73,10 +73,7 @@ pub(crate) struct Options {
 impl Materials {
     /// Finds or builds all.
     pub(crate) fn gather(options: Options) -> Result<Self> {
-        let qemu = tilemark_guests::find_qemu(None).map_err(|error| {
-            let remedy = error.remedy();
-            anyhow::Error::new(error).context(format!("to fix: {remedy}"))
-        })?;
+        let qemu = super::qemu::find()?;
         let program = options.program.map_or_else(build_program, Ok)?;
         let mut programs = vec![ProgramFile::of(&program, "tilemark")?];
         for path in &options.with {

@@ -11,9 +11,11 @@
 
 mod machine;
 mod materials;
+mod qemu;
 mod server;
 mod session;
 mod stream;
 
 pub(crate) use materials::{GUEST_IMAGE, LAB_IMAGE as IMAGE, build_program, image};
+pub(crate) use qemu::find as find_qemu;
 pub(crate) use session::run;

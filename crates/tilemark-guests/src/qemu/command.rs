@@ -1,6 +1,6 @@
 //! QEMU's command line. A template's and its clones' differ only in what says where memory and kernel come from.
 
-use super::settings::{Accelerator, BootFiles, QemuSettings};
+use super::settings::{Accelerator, BootFiles, QemuSettings, QemuVersion};
 use crate::{
     disks::LoopDisk,
     group::Limits,
@@ -83,6 +83,7 @@ pub(super) struct Drives<'a> {
 /// What is on QEMU's command line, after the program.
 pub(super) fn arguments(
     settings: &QemuSettings,
+    version: QemuVersion,
     plan: &GuestPlan,
     drives: Drives<'_>,
     birth: Birth,
@@ -97,7 +98,9 @@ pub(super) fn arguments(
             add("-accel", "kvm".into());
         }
         Accelerator::Emulated => {
-            add("-accel", format!("tcg,tb-size={}", translation(plan, birth).get() >> 20));
+            let one_thread = plan.vcpus > 1 && !version.sees_replaced_code();
+            let thread = if one_thread { ",thread=single" } else { "" };
+            add("-accel", format!("tcg,tb-size={}{thread}", translation(plan, birth).get() >> 20));
         }
     }
     add("-cpu", settings.cpu_model(drives.own.is_some()).to_owned());
@@ -397,10 +400,35 @@ mod tests {
         GuestPlan { broker, memory: Bytes::from_gib(1), ..tilemark_fixtures::guest(0, role) }
     }
 
-    fn accelerator_of(accelerator: Accelerator, plan: &GuestPlan, birth: Birth) -> String {
-        let all = arguments(&settings(accelerator), plan, Drives::default(), birth);
+    /// One that has no fault of an older one.
+    const NEW: QemuVersion = QemuVersion { major: 10, minor: 0, micro: 2 };
+
+    fn accelerator_of(
+        accelerator: Accelerator,
+        version: QemuVersion,
+        plan: &GuestPlan,
+        birth: Birth,
+    ) -> String {
+        let all = arguments(&settings(accelerator), version, plan, Drives::default(), birth);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();
         all[flag + 1].clone()
+    }
+
+    #[test]
+    fn several_processors_share_a_thread_where_the_translator_misses_what_another_one_writes() {
+        let of = |major, minor, vcpus| {
+            let plan = GuestPlan { vcpus, ..guest(Role::Web, BrokerService::Reference) };
+            let version = QemuVersion { major, minor, micro: 22 };
+            [Accelerator::Emulated, Accelerator::Kvm]
+                .map(|accelerator| accelerator_of(accelerator, version, &plan, Birth::Boot))
+        };
+        for (major, minor, vcpus) in [(7, 2, 1), (8, 0, 1), (8, 1, 2), (10, 0, 4)] {
+            assert_eq!(of(major, minor, vcpus), ["tcg,tb-size=16", "kvm"], "{major}.{minor}, {vcpus}");
+        }
+        for (major, minor, vcpus) in [(7, 2, 2), (8, 0, 4)] {
+            let wanted = ["tcg,tb-size=16,thread=single", "kvm"];
+            assert_eq!(of(major, minor, vcpus), wanted, "{major}.{minor}, {vcpus}");
+        }
     }
 
     #[test]
@@ -418,9 +446,9 @@ mod tests {
             for (birth, mib) in
                 [(Birth::Boot, wanted), (Birth::Template, wanted), (Birth::Clone, wanted_of_clone)]
             {
-                let emulated = accelerator_of(Accelerator::Emulated, &plan, birth);
+                let emulated = accelerator_of(Accelerator::Emulated, NEW, &plan, birth);
                 assert_eq!(emulated, format!("tcg,tb-size={mib}"), "{plan:?}, {birth:?}");
-                assert_eq!(accelerator_of(Accelerator::Kvm, &plan, birth), "kvm");
+                assert_eq!(accelerator_of(Accelerator::Kvm, NEW, &plan, birth), "kvm");
             }
         }
     }
@@ -464,8 +492,9 @@ mod tests {
         let plan = guest(Role::Web, BrokerService::Reference);
         let placed =
             GuestPlan { place: Some(GuestPlace { nodes: vec![1], ..GuestPlace::default() }), ..plan.clone() };
-        let of =
-            |plan: &GuestPlan, birth| arguments(&settings(Accelerator::Kvm), plan, Drives::default(), birth);
+        let of = |plan: &GuestPlan, birth| {
+            arguments(&settings(Accelerator::Kvm), NEW, plan, Drives::default(), birth)
+        };
         assert_eq!(of(&plan, Birth::Boot), of(&placed, Birth::Boot), "its memory is bound by its process");
         assert_eq!(of(&plan, Birth::Clone), of(&placed, Birth::Clone));
         let all = of(&plan, Birth::Boot);
@@ -476,7 +505,7 @@ mod tests {
     fn huge_pages_are_files_that_the_guest_takes_all_at_once() {
         let pages = Some(HugePageSize::TwoMebibytes);
         let plan = GuestPlan { hugepages: pages, ..guest(Role::Web, BrokerService::Reference) };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), NEW, &plan, Drives::default(), Birth::Boot);
         assert_eq!(
             values(&all, "-object"),
             ["memory-backend-file,id=ram,size=1073741824,mem-path=/proc/self/fd/14,share=on,prealloc=on"]
@@ -495,7 +524,7 @@ mod tests {
         let virtual_nodes = vec![node(2, 0, 2, 600), node(5, 2, 1, 424)];
         let place = Some(GuestPlace { virtual_nodes, ..GuestPlace::default() });
         let plan = GuestPlan { vcpus: 3, place, ..guest(Role::Web, BrokerService::Reference) };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), NEW, &plan, Drives::default(), Birth::Boot);
         assert_eq!(values(&all, "-smp"), ["3,sockets=3,cores=1,threads=1"]);
         assert_eq!(values(&all, "-machine"), ["pc"]);
         assert_eq!(
@@ -510,7 +539,7 @@ mod tests {
             ["node,nodeid=0,cpus=0-1,memdev=ram0", "node,nodeid=1,cpus=2-2,memdev=ram1"]
         );
         let plan = GuestPlan { hugepages: Some(HugePageSize::TwoMebibytes), ..plan };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), NEW, &plan, Drives::default(), Birth::Boot);
         assert_eq!(
             values(&all, "-object")[1],
             "memory-backend-file,id=ram1,size=444596224,mem-path=/proc/self/fd/17,share=on,prealloc=on,host-nodes=5,policy=bind"
@@ -580,7 +609,7 @@ mod tests {
         let of = |queues, vhost| {
             let net = Net { queues, vhost };
             let plan = GuestPlan { net, ..guest(Role::Web, BrokerService::Reference) };
-            arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot)
+            arguments(&settings(Accelerator::Kvm), NEW, &plan, Drives::default(), Birth::Boot)
         };
         assert_eq!(values(&of(1, false), "-netdev"), ["tap,id=net,fd=12"]);
         assert_eq!(values(&of(1, true), "-netdev"), ["tap,id=net,fd=12,vhost=on"]);
@@ -596,11 +625,13 @@ mod tests {
         let with =
             QemuSettings { firmware: Some(PathBuf::from("/f/bios.bin")), ..settings(Accelerator::Kvm) };
         for birth in [Birth::Boot, Birth::Template, Birth::Clone] {
-            let all = arguments(&with, &guest(Role::Web, BrokerService::Reference), Drives::default(), birth);
+            let all =
+                arguments(&with, NEW, &guest(Role::Web, BrokerService::Reference), Drives::default(), birth);
             assert_eq!(values(&all, "-bios"), ["/f/bios.bin"]);
         }
         let usual = arguments(
             &settings(Accelerator::Kvm),
+            NEW,
             &guest(Role::Web, BrokerService::Reference),
             Drives::default(),
             Birth::Boot,
@@ -619,7 +650,7 @@ mod tests {
         let overlay = Overlay::of_guest(&plan, 7, &folders).unwrap().unwrap();
         let drives = Drives { data: &[], own: Some(&overlay) };
         let settings = QemuSettings { image: None, ..settings(Accelerator::Emulated) };
-        let all = arguments(&settings, &plan, drives, Birth::Boot);
+        let all = arguments(&settings, NEW, &plan, drives, Birth::Boot);
         let drives: Vec<Value> =
             values(&all, "-blockdev").iter().map(|drive| serde_json::from_str(drive).unwrap()).collect();
         assert_eq!(drives[0]["file"]["filename"], place("d,a\"x.qcow2").as_str());

@@ -309,7 +309,7 @@ impl QemuManager {
         files: Files,
         materials: Materials,
     ) -> io::Result<Spawn> {
-        let own = arguments(&self.settings, plan, drives, materials.birth);
+        let own = arguments(&self.settings, self.version, plan, drives, materials.birth);
         fs::write(
             folder.join(QEMU_ARGUMENTS),
             format!("{}\n{}\n", self.settings.binary.display(), own.join("\n")),

@@ -96,6 +96,9 @@ pub const USUAL_MACHINE: &str = "pc";
 /// The oldest QEMU that serves: its clones and its monitor were tried.
 const OLDEST: QemuVersion = QemuVersion { major: 7, minor: 2, micro: 0 };
 
+/// The first QEMU whose translator locks code while it is translated ("accel/tcg: Always lock pages before translation", July 2023).
+const LOCKS_CODE: QemuVersion = QemuVersion { major: 8, minor: 1, micro: 0 };
+
 /// Asks for the version.
 const VERSION: [&str; 1] = ["--version"];
 /// So many characters are shown of what a program printed that is not a QEMU.
@@ -135,6 +138,13 @@ impl QemuVersion {
             return Err(GuestError::QemuTooOld { path: binary.to_owned(), found: version.to_string() });
         }
         Ok(version)
+    }
+
+    /// Whether a translated processor runs what another one, in a thread of its own, has just written in place of an instruction. Before, it
+    /// may keep the older instruction, and a guest hangs for good when its kernel replaces code of its own
+    /// (docs/decisions/0135-one-thread-before-qemu-8.1.md).
+    pub fn sees_replaced_code(self) -> bool {
+        self >= LOCKS_CODE
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -28,7 +28,9 @@ pub(super) fn template_key(
     // A template serves guests of any name: the name on the command line is none of its business.
     let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
     let mut key = version.to_string().into_bytes();
-    key.extend(arguments(settings, &like, Drives::default(), Birth::Template).join("\0").into_bytes());
+    key.extend(
+        arguments(settings, version, &like, Drives::default(), Birth::Template).join("\0").into_bytes(),
+    );
     // A path may come to hold something else while a run goes on: a kernel that is built again, a QEMU installed over
     // the old one.
     let image = settings.image.as_ref();
