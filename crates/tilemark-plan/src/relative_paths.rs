@@ -65,14 +65,17 @@ fn files_of(image: &RequestedImage) -> impl Iterator<Item = String> {
     })
 }
 
-/// The paths of a value. A command's own program is looked for in the folder that its files are brought to, or where programs are.
+/// The paths of a value.
 fn paths(found: &HostUse) -> Vec<String> {
     match (&found.value, found.kind) {
         (_, HostUseKind::Options | HostUseKind::Walls | HostUseKind::Setting) => Vec::new(),
         (Value::String(name), HostUseKind::Profile) if !is_image_file(name) => Vec::new(),
         (Value::String(path), _) => vec![path.clone()],
         (Value::Object(files), _) => files.values().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
+        // A command's own program is looked for in the folder that its files are brought to, or where programs are.
+        (Value::Array(_), HostUseKind::Program) => Vec::new(),
+        (Value::Array(files), _) => files.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        (Value::Null | Value::Bool(_) | Value::Number(_), _) => Vec::new(),
     }
 }
 

@@ -50,7 +50,7 @@ impl fmt::Display for HostUse {
             Value::Object(files) => (", ", files.len() > 1),
             _ => (" ", false),
         };
-        let value = texts(value).map(|text| format!("{text:?}")).collect::<Vec<_>>().join(between);
+        let value = texts(value).iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(between);
         let what = match kind {
             HostUseKind::Program => "starts the program",
             HostUseKind::File if several => "opens the files",
@@ -95,15 +95,12 @@ impl HostUse {
 }
 
 /// The texts of a value, one by one: of files the files themselves, which are what is opened, and not the names that they get.
-fn texts(value: &Value) -> Box<dyn Iterator<Item = String> + '_> {
+fn texts(value: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match value {
-        Value::String(text) => Box::new(std::iter::once(text.clone())),
-        Value::Array(items) => Box::new(items.iter().flat_map(texts)),
-        Value::Object(files) => Box::new(files.values().map(|file| match file {
-            Value::String(path) => path.clone(),
-            other => other.to_string(),
-        })),
-        other => Box::new(std::iter::once(other.to_string())),
+        Value::Array(items) => items.iter().map(text).collect(),
+        Value::Object(files) => files.values().map(text).collect(),
+        one => vec![text(one)],
     }
 }
 

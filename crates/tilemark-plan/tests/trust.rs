@@ -30,6 +30,7 @@ fn plan(text: &str, request: &Request) -> Plan {
 /// `key=value`, of a list or of files as JSON has them.
 fn pair(found: &HostUse) -> String {
     let value = found.value.as_str().map_or_else(|| found.value.to_string(), str::to_owned);
+    assert!(!found.value.is_string() || !value.starts_with(['[', '{']), "{value} is JSON in a text");
     format!("{}={value}", found.key)
 }
 

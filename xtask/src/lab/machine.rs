@@ -18,8 +18,8 @@ pub(super) mod number {
 const NODE_MIB: u32 = 2048;
 
 /// `intel_iommu=on iommu=pt` as servers have it that hand devices to guests. `panic=-1` with `-no-reboot` makes a panic
-/// end QEMU; so does a processor that gets nowhere for twice 30 s, or that a guest does not let go of for 90 s: both are seen where
-/// the translator itself hangs.
+/// end QEMU; so does a processor that gets nowhere for twice 30 s, or that a guest does not let go of for 90 s: both were
+/// seen with a QEMU before 8.1 (docs/decisions/0135-one-thread-before-qemu-8.1.md).
 /// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks. `tsc=reliable`:
 /// the kernel distrusts the counters of several AMD processors without `constant_tsc`. Under the translator they are one counter. Without
 /// this the kernel reads an emulated clock, behind one lock for all processors. `mitigations=off`: nobody attacks this server, and the

@@ -73,7 +73,6 @@ pub(crate) struct Options {
 impl Materials {
     /// Finds or builds all.
     pub(crate) fn gather(options: Options) -> Result<Self> {
-        let qemu = super::qemu::find()?;
         let program = options.program.map_or_else(build_program, Ok)?;
         let mut programs = vec![ProgramFile::of(&program, "tilemark")?];
         for path in &options.with {
@@ -85,7 +84,7 @@ impl Materials {
         let guest = options.image.as_deref().unwrap_or(GUEST_IMAGE);
         let guest = image(&program, &cache, guest, &ImageSpec::built_in(guest)?)?;
         Ok(Self {
-            qemu,
+            qemu: super::qemu::find()?,
             vmlinux: lab.path(FileName::Vmlinux),
             root: lab.path(FileName::RootErofs),
             initramfs: initramfs(&lab)?,

@@ -7,7 +7,7 @@
 //!   ├── output, error ports:  what the command prints, as it prints it
 //!   └── disks in memory:      the image cache and the program, read-only
 //! ```
-//! Nothing of a lab is a file of the host's: there is nothing to take away when all of this is killed.
+//! Nothing of a lab is a file of the host's, but for the QEMU in `target/lab-qemu`: there is nothing to take away when all of this is killed.
 
 mod machine;
 mod materials;

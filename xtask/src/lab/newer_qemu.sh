@@ -1,23 +1,36 @@
-# Fetches a newer QEMU than this machine's Debian has, from the backports of the archive that it is set up for, which Debian's key signs.
-# Nothing is installed, and apt's own lists stay. The firmware is that of the installed one. $1: where its files go.
+# Fetches a newer QEMU than this machine's Debian has: that of the backports in the archive which this machine is set up for. Debian's key
+# signs it. Nothing is installed, apt's own lists do not change, and no hook of apt runs. Its firmware is that of the installed QEMU.
+# $1: where its files go.
 set -eu
 folder=$1
-archive=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)
+. /etc/os-release
+archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' "Codename: ${VERSION_CODENAME-}" | head -n 1)
 [ "$archive" ] || { echo "apt has no archive of Debian" >&2; exit 1; }
-release=${archive#* }-backports
-rm -rf "$folder.new" "$folder.apt"
-trap 'rm -rf "$folder.new" "$folder.apt"' EXIT
-mkdir -p "$folder.new" "$folder.apt/state/lists/partial" "$folder.apt/cache/archives/partial" "$folder.apt/packages"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${archive% *} $release main" >"$folder.apt/sources.list"
-# Whoever drops root's rights in apt cannot write here.
-fetch() {
-    apt-get --quiet --quiet -o APT::Sandbox::User=root -o Dir::State="$folder.apt/state" -o Dir::Cache="$folder.apt/cache" \
-        -o Dir::Etc::SourceList="$folder.apt/sources.list" -o Dir::Etc::SourceParts=/dev/null "$@"
-}
-fetch update
-cd "$folder.apt/packages"
-fetch -t "$release" download qemu-system-x86
-dpkg-deb --extract *.deb "$folder.new"
-# Not before it is seen to start.
-"$folder.new/usr/bin/qemu-system-x86_64" --version >/dev/null
-mv --no-target-directory "$folder.new" "$folder"
+work=$(mktemp -d "$folder.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/files" "$work/state/lists/partial" "$work/cache/archives/partial" "$work/packages"
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $VERSION_CODENAME-backports main" >"$work/sources.list"
+# Of this machine's own settings only those of connections, such as a proxy.
+{
+    apt-config dump | grep '^Acquire::' | grep -v '^Acquire::IndexTargets'
+    cat <<END
+Dir::Etc::Main "/dev/null";
+Dir::Etc::Parts "/dev/null";
+Dir::Etc::SourceList "$work/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State "$work/state";
+Dir::Cache "$work/cache";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+END
+} >"$work/apt.conf"
+export APT_CONFIG="$work/apt.conf"
+apt-get --quiet --quiet update
+cd "$work/packages"
+apt-get --quiet --quiet -t "$VERSION_CODENAME-backports" download qemu-system-x86
+dpkg-deb --extract *.deb "$work/files"
+# It gets its place only after it has started once.
+"$work/files/usr/bin/qemu-system-x86_64" --version >/dev/null
+rm -rf "$folder"
+mv --no-target-directory "$work/files" "$folder"

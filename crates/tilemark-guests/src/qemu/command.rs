@@ -416,18 +416,18 @@ mod tests {
 
     #[test]
     fn several_processors_share_a_thread_where_the_translator_misses_what_another_one_writes() {
-        let of = |major, minor, vcpus| {
+        let of = |(major, minor, micro), vcpus| {
             let plan = GuestPlan { vcpus, ..guest(Role::Web, BrokerService::Reference) };
-            let version = QemuVersion { major, minor, micro: 22 };
+            let version = QemuVersion { major, minor, micro };
             [Accelerator::Emulated, Accelerator::Kvm]
                 .map(|accelerator| accelerator_of(accelerator, version, &plan, Birth::Boot))
         };
-        for (major, minor, vcpus) in [(7, 2, 1), (8, 0, 1), (8, 1, 2), (10, 0, 4)] {
-            assert_eq!(of(major, minor, vcpus), ["tcg,tb-size=16", "kvm"], "{major}.{minor}, {vcpus}");
+        for (version, vcpus) in [((7, 2, 22), 1), ((8, 0, 5), 1), ((8, 1, 0), 2), ((10, 0, 2), 4)] {
+            assert_eq!(of(version, vcpus), ["tcg,tb-size=16", "kvm"], "{version:?}, {vcpus}");
         }
-        for (major, minor, vcpus) in [(7, 2, 2), (8, 0, 4)] {
+        for (version, vcpus) in [((7, 2, 22), 2), ((8, 0, 5), 4)] {
             let wanted = ["tcg,tb-size=16,thread=single", "kvm"];
-            assert_eq!(of(major, minor, vcpus), wanted, "{major}.{minor}, {vcpus}");
+            assert_eq!(of(version, vcpus), wanted, "{version:?}, {vcpus}");
         }
     }
 

@@ -140,8 +140,8 @@ impl QemuVersion {
         Ok(version)
     }
 
-    /// Whether a translated processor runs what another one, in a thread of its own, has just written in place of an instruction. Before, it
-    /// may keep the older instruction, and a guest hangs for good when its kernel replaces code of its own
+    /// Whether a translated processor runs what another one, in a thread of its own, has just written in place of an instruction. Before 8.1
+    /// it may go on with the old instruction, and a guest then hangs for good
     /// (docs/decisions/0135-one-thread-before-qemu-8.1.md).
     pub fn sees_replaced_code(self) -> bool {
         self >= LOCKS_CODE

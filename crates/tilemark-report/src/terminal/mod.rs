@@ -20,7 +20,7 @@ const MANY_GUESTS: u32 = 128;
 const LINES_MAX: usize = 60;
 /// Rows that a table of steps has before those in the middle are left out.
 const STEPS_MAX: usize = 16;
-/// Rows that are left of such a table.
+/// Rows that are left of such a table: with these, who suffers has room within [`LINES_MAX`].
 const STEPS_SHOWN: usize = 7;
 /// Room for lists and texts.
 #[derive(Debug, Clone, Copy)]

@@ -46,7 +46,7 @@ pub(crate) fn columns(rate: RateColumn) -> Vec<Column> {
     ]
 }
 
-/// The steps, and the load of which their figures are.
+/// The steps, and which load their figures belong to.
 pub(crate) fn steps(view: &View) -> Section {
     let gate = format!("The gate: every load keeps {}.", super::gate_words(&view.report.plan.scenario.gate));
     let about = match view.headline() {
