@@ -8,7 +8,11 @@ archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'La
 [ "$archive" ] || { echo "apt has no archive of Debian" >&2; exit 1; }
 work=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
 mkdir -p "$work/files" "$work/state/lists/partial" "$work/cache/archives/partial" "$work/packages"
+# For root apt fetches as a user of its own.
+chmod 755 "$work"
+chown _apt "$work/packages" 2>/dev/null || :
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $VERSION_CODENAME-backports main" >"$work/sources.list"
 # Of this machine's own settings only those of connections, such as a proxy.
 {
