@@ -98,7 +98,8 @@ pub(super) fn arguments(
             add("-accel", "kvm".into());
         }
         Accelerator::Emulated => {
-            let one_thread = plan.vcpus > 1 && !version.sees_replaced_code();
+            // Where the plan places each processor, that is what the guest is to show.
+            let one_thread = plan.vcpus > 1 && plan.place.is_none() && !version.sees_replaced_code();
             let thread = if one_thread { ",thread=single" } else { "" };
             add("-accel", format!("tcg,tb-size={}{thread}", translation(plan, birth).get() >> 20));
         }
@@ -429,6 +430,13 @@ mod tests {
             let wanted = ["tcg,tb-size=16,thread=single", "kvm"];
             assert_eq!(of(version, vcpus), wanted, "{version:?}, {vcpus}");
         }
+        let placed = GuestPlan {
+            vcpus: 2,
+            place: Some(Default::default()),
+            ..guest(Role::Web, BrokerService::Reference)
+        };
+        let old = QemuVersion { major: 7, minor: 2, micro: 22 };
+        assert_eq!(accelerator_of(Accelerator::Emulated, old, &placed, Birth::Boot), "tcg,tb-size=16");
     }
 
     #[test]
