@@ -23,8 +23,9 @@ const NODE_MIB: u32 = 2048;
 /// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks. `tsc=reliable`:
 /// the kernel distrusts the counters of several AMD processors without `constant_tsc`. Under the translator they are one counter. Without
 /// this the kernel reads an emulated clock, behind one lock for all processors. `mitigations=off`: nobody attacks this server, and the
-/// translator would turn each return into several jumps.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 sysctl.kernel.panic_on_rcu_stall=1 rcupdate.rcu_cpu_stall_timeout=90 no_timer_check tsc=reliable mitigations=off random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
+/// translator would turn each return into several jumps. `nvme_core.multipath=N`: the controller of a newer QEMU could have several paths, and
+/// its disk would have no queue of its own then.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 sysctl.kernel.panic_on_rcu_stall=1 rcupdate.rcu_cpu_stall_timeout=90 no_timer_check tsc=reliable mitigations=off nvme_core.multipath=N random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
 
 /// QEMU's command line, after the program.
 pub(super) fn arguments(materials: &Materials) -> Vec<String> {

@@ -30,6 +30,14 @@ pub(super) fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
         // Disks of other kinds have none.
         devices.retain(|device| request.root.path(&file(device, DEPTH)).exists());
     }
+    if request.parts[0].contains('*') && parameter == "scheduler" {
+        // A disk that several paths lead to hands each request on to one of them, and schedules nothing: its file reads `none`, without the
+        // brackets of a choice.
+        let schedules = |device: &String| {
+            request.root.text(&file(device, parameter)).is_none_or(|text| text.trim() != "none")
+        };
+        devices.retain(schedules);
+    }
     if devices.is_empty() {
         let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
         return Err(request.absent(why, LEAVE_OUT));

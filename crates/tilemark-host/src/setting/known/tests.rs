@@ -537,6 +537,9 @@ fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_c
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
         ("/sys/block/vda/queue/scheduler", "[none] mq-deadline\n"),
         ("/sys/block/vda/device/vendor", "0x1af4\n"),
+        // Several paths lead to it.
+        ("/sys/block/nvme0n1/queue/scheduler", "none\n"),
+        ("/sys/block/nvme0n1/device/model", "a\n"),
         ("/sys/block/loop0/queue/scheduler", "[none]\n"),
         ("/sys/kernel/mm/ksm/run", "0\n"),
         ("/sys/module/kvm/parameters/nx_huge_pages", "N\n"),
@@ -547,7 +550,8 @@ fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_c
         ["/sys/block/vda/queue/scheduler = mq-deadline"]
     );
     assert!(fake.refused("block.vda.scheduler", "bfq").contains("none, mq-deadline"));
-    assert!(fake.refused("block.sdz.scheduler", "none").contains("there are loop0, vda"));
+    assert!(fake.refused("block.nvme0n1.scheduler", "mq-deadline").contains("it accepts none"));
+    assert!(fake.refused("block.sdz.scheduler", "none").contains("there are loop0, nvme0n1, vda"));
     assert_eq!(fake.shown("ksm", "on"), ["/sys/kernel/mm/ksm/run = 1"]);
     assert!(fake.refused("ksm", "").contains("on, off"));
     assert_eq!(fake.shown("kvm.nx_huge_pages", "on"), ["/sys/module/kvm/parameters/nx_huge_pages = Y"]);
