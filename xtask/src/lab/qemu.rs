@@ -60,7 +60,7 @@ fn fetched(folder: &Path, fetch: &dyn Fn(&Path) -> Result<()>) -> Result<Fetched
         return Ok(Fetched::Program(program));
     }
     if was_tried(&failure) {
-        return Ok(Fetched::Failed(fs::read_to_string(&failure)?));
+        return Ok(Fetched::Failed(fs::read_to_string(&failure)?.trim().to_owned()));
     }
     eprintln!("lab: fetching a newer QEMU for the lab's own server, once");
     let reason = match fetch(&files) {
