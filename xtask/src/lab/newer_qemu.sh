@@ -6,7 +6,7 @@ folder=$1
 . /etc/os-release
 archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' "Codename: ${VERSION_CODENAME-}" | head -n 1)
 [ "$archive" ] || { echo "apt has no archive of Debian" >&2; exit 1; }
-work=$(mktemp -d "$folder.XXXXXX")
+work=$(mktemp -d -p "${folder%/*}")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 mkdir -p "$work/files" "$work/state/lists/partial" "$work/cache/archives/partial" "$work/packages"

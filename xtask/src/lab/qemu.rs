@@ -126,12 +126,14 @@ mod tests {
         };
         assert!(reason.starts_with("no network; to try again, remove "), "{reason}");
         let before = SystemTime::now() - 2 * TRIED_AGAIN_AFTER;
-        let is_tried_again =
-            || File::options().append(true).open(place.path().join("failure")).unwrap().set_modified(before);
-        is_tried_again().unwrap();
+        let an_hour_passes = || {
+            let failure = File::options().append(true).open(place.path().join("failure")).unwrap();
+            failure.set_modified(before).unwrap();
+        };
+        an_hour_passes();
         answer.set(Some("8.0.5"));
         assert_eq!(found(), (false, 2), "too old");
-        is_tried_again().unwrap();
+        an_hour_passes();
         answer.set(Some("8.1.0"));
         assert_eq!(found(), (true, 3));
         assert_eq!(found(), (true, 3), "it is there");

@@ -30,11 +30,11 @@ pub(super) fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
         // Disks of other kinds have none.
         devices.retain(|device| request.root.path(&file(device, DEPTH)).exists());
     }
-    if request.parts[0].contains('*') && parameter == "scheduler" {
-        // A disk that several paths lead to hands each request on to one of them, and schedules nothing: its file reads `none`, without the
-        // brackets of a choice.
+    if request.parts[0].contains('*') && ["scheduler", "nr_requests"].contains(&parameter) {
+        // A disk that several paths lead to hands each request on to one of them. Nothing waits in it: its scheduler reads `none`, without the
+        // brackets of a choice, and the kernel refuses each number of requests.
         let schedules = |device: &String| {
-            request.root.text(&file(device, parameter)).is_none_or(|text| text.trim() != "none")
+            request.root.text(&file(device, "scheduler")).is_none_or(|text| text.trim() != "none")
         };
         devices.retain(schedules);
     }

@@ -532,14 +532,32 @@ fn of_all_disks_those_of_scsi_have_a_depth() {
 }
 
 #[test]
+fn of_all_disks_those_that_several_paths_lead_to_have_nothing_that_waits() {
+    let fake = Fake::with(&[
+        ("/sys/block/nvme0n1/queue/scheduler", "none\n"),
+        ("/sys/block/nvme0n1/queue/nr_requests", "128\n"),
+        ("/sys/block/nvme0n1/queue/nomerges", "0\n"),
+        ("/sys/block/nvme0n1/device/model", "a\n"),
+        ("/sys/block/nvme0c0n1/queue/scheduler", "[none] mq-deadline\n"),
+        ("/sys/block/nvme0c0n1/queue/nr_requests", "1023\n"),
+        ("/sys/block/nvme0c0n1/queue/nomerges", "0\n"),
+        ("/sys/block/nvme0c0n1/device/model", "a\n"),
+    ]);
+    for (key, value) in [("nr_requests", "64"), ("scheduler", "mq-deadline")] {
+        let shown = fake.shown(&format!("block.*.{key}"), value);
+        assert!(shown.contains(&format!("/sys/block/nvme0c0n1/queue/{key} = {value}")), "{shown:?}");
+        assert!(!shown.iter().any(|setting| setting.contains("nvme0n1")), "{shown:?}");
+    }
+    assert!(fake.refused("block.nvme0n1.scheduler", "mq-deadline").contains("it accepts none"));
+    assert_eq!(fake.shown("block.*.nomerges", "1").len(), 2, "what both have is set of both");
+}
+
+#[test]
 fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_can() {
     let fake = Fake::with(&[
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
         ("/sys/block/vda/queue/scheduler", "[none] mq-deadline\n"),
         ("/sys/block/vda/device/vendor", "0x1af4\n"),
-        // Several paths lead to it.
-        ("/sys/block/nvme0n1/queue/scheduler", "none\n"),
-        ("/sys/block/nvme0n1/device/model", "a\n"),
         ("/sys/block/loop0/queue/scheduler", "[none]\n"),
         ("/sys/kernel/mm/ksm/run", "0\n"),
         ("/sys/module/kvm/parameters/nx_huge_pages", "N\n"),
@@ -550,8 +568,7 @@ fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_c
         ["/sys/block/vda/queue/scheduler = mq-deadline"]
     );
     assert!(fake.refused("block.vda.scheduler", "bfq").contains("none, mq-deadline"));
-    assert!(fake.refused("block.nvme0n1.scheduler", "mq-deadline").contains("it accepts none"));
-    assert!(fake.refused("block.sdz.scheduler", "none").contains("there are loop0, nvme0n1, vda"));
+    assert!(fake.refused("block.sdz.scheduler", "none").contains("there are loop0, vda"));
     assert_eq!(fake.shown("ksm", "on"), ["/sys/kernel/mm/ksm/run = 1"]);
     assert!(fake.refused("ksm", "").contains("on, off"));
     assert_eq!(fake.shown("kvm.nx_huge_pages", "on"), ["/sys/module/kvm/parameters/nx_huge_pages = Y"]);
