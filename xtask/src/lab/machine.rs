@@ -21,11 +21,17 @@ const NODE_MIB: u32 = 2048;
 /// end QEMU; so does a processor that gets nowhere for twice 30 s, or that a guest does not let go of for 90 s: both were
 /// seen with a QEMU before 8.1 (docs/decisions/0135-one-thread-before-qemu-8.1.md).
 /// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks. `tsc=reliable`:
-/// the kernel distrusts the counters of several AMD processors without `constant_tsc`. Under the translator they are one counter. Without
-/// this the kernel reads an emulated clock, behind one lock for all processors. `mitigations=off`: nobody attacks this server, and the
+/// the kernel distrusts the counters of several AMD processors without `constant_tsc`. Under the translator they are one counter, the host's. Without
+/// this the kernel reads an emulated clock, behind one lock for all processors. It is given that counter's frequency (`counter`), for a kernel that
+/// measures it on a busy host is sometimes wrong (docs/decisions/0136-the-counter-of-emulated-guests.md). `mitigations=off`: nobody attacks this server, and the
 /// translator would turn each return into several jumps. `nvme_core.multipath=N`: the controller of a newer QEMU could have several paths, and
 /// its disk would have no queue of its own then.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 sysctl.kernel.panic_on_rcu_stall=1 rcupdate.rcu_cpu_stall_timeout=90 no_timer_check tsc=reliable mitigations=off nvme_core.multipath=N random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
+
+/// The word that gives the kernel the frequency of its counter, after a space; empty where it is not known.
+fn counter() -> String {
+    tilemark_sys::clock::tsc_khz().map(|khz| format!(" tsc_early_khz={khz}")).unwrap_or_default()
+}
 
 /// QEMU's command line, after the program.
 pub(super) fn arguments(materials: &Materials) -> Vec<String> {
@@ -46,7 +52,7 @@ pub(super) fn arguments(materials: &Materials) -> Vec<String> {
     }
     add("-kernel", materials.vmlinux.display().to_string());
     add("-initrd", handed(number::INITRAMFS).display().to_string());
-    add("-append", format!("{KERNEL_ARGUMENTS} {}", materials.append));
+    add("-append", format!("{KERNEL_ARGUMENTS}{} {}", counter(), materials.append));
     // Before all others, or they are not behind it.
     add("-device", "intel-iommu,intremap=on,caching-mode=on".into());
     ports(&mut add);

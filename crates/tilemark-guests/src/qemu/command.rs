@@ -58,8 +58,9 @@ const KERNEL_ARGUMENTS: &str =
 
 /// What an emulated guest's kernel leaves out in addition: work that nobody reads and that would be translated for each guest
 /// again (measured over 16 clones, twice in turn: idle, 0.20 % of a processor each instead of 0.33 %). Guests under KVM keep all
-/// of it, as their distribution has it: their times are figures.
-const EMULATED_KERNEL_ARGUMENTS: &str = "psi=0 nowatchdog tsc=nowatchdog apparmor=0";
+/// of it, as their distribution has it: their times are figures. `no_timer_check`: on a busy host the kernel's own trial of its timer is over
+/// before the emulated one ticks.
+const EMULATED_KERNEL_ARGUMENTS: &str = "psi=0 nowatchdog apparmor=0 no_timer_check";
 
 /// Where a guest's memory and first instruction come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub(super) fn arguments(
     match (drives.own, &settings.image) {
         (Some(own), _) => own_disk(&mut add, own),
         (None, Some(image)) => {
-            kernel(&mut add, settings.accelerator, image, birth);
+            kernel(&mut add, settings, image, birth);
             root(&mut add, image);
         }
         // Whoever makes the settings has an image for such a guest.
@@ -225,20 +226,29 @@ fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
 const ALL_AT_ONCE: &str = "share=on,prealloc=on";
 
 /// A clone has its kernel in memory: QEMU need not read it again, which is most of what its start costs.
-fn kernel(add: &mut impl FnMut(&str, String), accelerator: Accelerator, image: &BootFiles, birth: Birth) {
+fn kernel(add: &mut impl FnMut(&str, String), settings: &QemuSettings, image: &BootFiles, birth: Birth) {
     if birth == Birth::Clone {
         // Runs on by itself once the state is loaded.
         return add("-incoming", "defer".into());
     }
     add("-kernel", image.vmlinux.display().to_string());
     add("-initrd", format!("/proc/self/fd/{}", number::INITRAMFS));
-    add("-append", kernel_arguments(accelerator));
+    add("-append", kernel_arguments(settings.accelerator, counter_khz(settings)));
 }
 
-fn kernel_arguments(accelerator: Accelerator) -> String {
+/// What a guest's counter counts in a millisecond, where it is the host's: an author's `-icount` has it count instructions.
+fn counter_khz(settings: &QemuSettings) -> Option<u32> {
+    settings.tsc_khz.filter(|_| !settings.more.iter().any(|argument| argument.contains("icount")))
+}
+
+/// QEMU's translator gives a guest the host's time-stamp counter. On a busy host a kernel that measures it by an emulated timer is sometimes wrong, and
+/// its clock is then several times too fast (docs/decisions/0136-the-counter-of-emulated-guests.md). Where it is given the frequency, it need not
+/// compare its clocks. KVM has a clock for its guests.
+fn kernel_arguments(accelerator: Accelerator, tsc_khz: Option<u32>) -> String {
+    let counter = tsc_khz.map(|khz| format!(" tsc=nowatchdog tsc_early_khz={khz}")).unwrap_or_default();
     match accelerator {
         Accelerator::Kvm => KERNEL_ARGUMENTS.to_owned(),
-        Accelerator::Emulated => format!("{KERNEL_ARGUMENTS} {EMULATED_KERNEL_ARGUMENTS}"),
+        Accelerator::Emulated => format!("{KERNEL_ARGUMENTS} {EMULATED_KERNEL_ARGUMENTS}{counter}"),
     }
 }
 
@@ -390,6 +400,7 @@ mod tests {
                 root_erofs: PathBuf::new(),
             }),
             agent: Vec::new(),
+            tsc_khz: None,
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),
@@ -570,14 +581,28 @@ mod tests {
     #[test]
     fn only_an_emulated_kernel_leaves_out_what_its_distribution_does() {
         let left_out = |accelerator| {
+            let given = kernel_arguments(accelerator, None);
             EMULATED_KERNEL_ARGUMENTS
                 .split(' ')
-                .filter(move |argument| {
-                    kernel_arguments(accelerator).split(' ').any(|given| given == *argument)
-                })
+                .filter(|left_out| given.split(' ').any(|given| given == *left_out))
                 .count()
         };
         assert_eq!((left_out(Accelerator::Kvm), left_out(Accelerator::Emulated)), (0, 4));
+    }
+
+    #[test]
+    fn an_emulated_kernel_compares_its_clocks_unless_it_is_given_how_fast_the_counter_is() {
+        let of = |accelerator, khz| {
+            let all = kernel_arguments(accelerator, khz);
+            all.split(' ').filter(|given| given.starts_with("tsc")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Accelerator::Emulated, Some(2_300_018)), ["tsc=nowatchdog", "tsc_early_khz=2300018"]);
+        assert!(of(Accelerator::Emulated, None).is_empty());
+        assert!(of(Accelerator::Kvm, Some(2_300_018)).is_empty());
+        let mut settings = QemuSettings { tsc_khz: Some(2_300_018), ..settings(Accelerator::Emulated) };
+        assert_eq!(counter_khz(&settings), Some(2_300_018));
+        settings.more = ["-icount", "shift=auto"].map(str::to_owned).to_vec();
+        assert_eq!(counter_khz(&settings), None, "it has no counter of the host's");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct QemuSettings {
     pub image: Option<BootFiles>,
     /// The agent's program, for guests that boot from a disk of their own.
     pub agent: Vec<u8>,
+    /// How many thousand times in a second the host's time-stamp counter counts, where it is known (`tilemark_sys::clock::tsc_khz`).
+    pub tsc_khz: Option<u32>,
     /// A folder of this manager's own, in the run's directory.
     pub folder: PathBuf,
     /// Where data disks are made.

@@ -94,6 +94,7 @@ mod tests {
                 root_erofs: place("root"),
             }),
             agent: Vec::new(),
+            tsc_khz: None,
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),

@@ -111,6 +111,7 @@ impl World {
                 root_erofs: self.image.join("root.erofs"),
             }),
             agent: self.agent.clone(),
+            tsc_khz: tilemark_sys::clock::tsc_khz(),
             folder: self.folder.join("qemu"),
             disks: self.disks(),
             walls: Default::default(),
