@@ -31,6 +31,6 @@ pub use natural::natural_key;
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use ranges::ranges;
 pub use rate::Rate;
-pub use said::{did_you_mean, in_our_words, listed, nearest, there_is_no};
+pub use said::{did_you_mean, distance, in_our_words, listed, nearest, there_is_no};
 pub use span::Span;
 pub use text::{UnitError, counted};

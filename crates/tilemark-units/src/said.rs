@@ -120,12 +120,13 @@ pub fn nearest<'k>(found: &str, known: &[&'k str]) -> Option<&'k str> {
     (near.0 <= 2 && near.0 < found.chars().count()).then_some(near.1)
 }
 
-/// Letters to change, add or take away (Levenshtein). Words longer than any key are far.
-fn distance(one: &str, other: &str) -> usize {
-    const LONGEST: usize = 64;
+/// Letters to change, add or take away to make one text of the other (Levenshtein's distance). `usize::MAX` where one is longer than any
+/// name: the time grows with the square of the length.
+pub fn distance(one: &str, other: &str) -> usize {
+    const LONGEST: usize = 100;
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().max(other.len()) > LONGEST {
-        return LONGEST;
+        return usize::MAX;
     }
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, from) in one.iter().enumerate() {
@@ -190,6 +191,7 @@ mod tests {
 
     #[test]
     fn the_nearest_word_is_near() {
+        assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(nearest("tile", &["tiles", "title"]), Some("tiles"));
         assert_eq!(nearest("ab", &["cd"]), None);
         assert_eq!(nearest(&"x".repeat(10_000), &["rate"]), None);

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::error::GuestError;
 use std::path::Path;
+use tilemark_units::distance;
 
 /// The machine types and processor models of one QEMU program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,22 +91,6 @@ fn nearest<'a>(names: impl Iterator<Item = &'a str>, wanted: &str) -> Vec<&'a st
     names.sort_by_cached_key(|name| distance(&name.to_lowercase(), &wanted.to_lowercase()));
     names.truncate(NEAREST);
     names
-}
-
-/// Letters to insert, leave out or exchange.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(100).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = line + 1;
-        for (column, wanted) in other.iter().enumerate() {
-            let exchanged = before + usize::from(letter != *wanted);
-            before = row[column + 1];
-            row[column + 1] = exchanged.min(before + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

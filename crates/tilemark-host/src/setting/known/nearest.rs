@@ -1,5 +1,7 @@
 //! Which keys a user may have meant.
 
+use tilemark_units::distance;
+
 /// Keys that are shown at most.
 const SHOWN_MAX: usize = 3;
 
@@ -17,29 +19,12 @@ pub(super) fn among<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Vec<
     all.into_iter().take(SHOWN_MAX).map(|(_, candidate)| candidate.to_owned()).collect()
 }
 
-/// Letters to insert, remove or replace to make one text of the other (Levenshtein's distance).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = place + 1;
-        for (column, theirs) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *theirs);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_a_few_letters_apart_are_near() {
-        assert_eq!(distance("kitten", "sitting"), 3);
         let known = ["thp", "thp.defrag", "ksm", "vm.swappiness"];
         assert_eq!(among("vm.swapiness", known.into_iter()), ["vm.swappiness"]);
         assert_eq!(among("defrag", known.into_iter()), ["thp.defrag"]);
