@@ -40,11 +40,10 @@ fn main() {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let used =
         Duration::new(used.tv_sec.cast_unsigned(), u32::try_from(used.tv_nsec).expect("below a second"));
-    readings.sort_by(f64::total_cmp);
     println!(
         "{{\"watched\":{},\"reading_us\":{},\"processor_fraction\":{}}}",
         guests.len(),
-        readings.get(readings.len() / 2).copied().unwrap_or_default(),
+        tilemark_units::median(readings).unwrap_or_default(),
         used.as_secs_f64() / start.elapsed().as_secs_f64()
     );
 }

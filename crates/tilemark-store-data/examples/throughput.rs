@@ -5,6 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use tilemark_store_data::{DataSize, Generator, Store};
+use tilemark_units::median;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +14,7 @@ fn main() {
     let repeats = arguments.get(2).map_or(5, |text| text.parse().expect("REPEATS"));
     let store = Store::of_size(size, 7);
     println!("{size}: {store:?}");
-    let mut rates: Vec<f64> = (0..repeats)
+    let rates: Vec<f64> = (0..repeats)
         .map(|_| {
             let start = Instant::now();
             let generator = Generator::new(store, threads).expect("threads above 0");
@@ -24,8 +25,8 @@ fn main() {
             rate
         })
         .collect();
-    rates.sort_by(f64::total_cmp);
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let memory = status.lines().find(|line| line.starts_with("VmHWM")).expect("a process has memory");
-    println!("median {:.0} MB/s with {threads} threads; {memory}", rates[rates.len() / 2]);
+    let median = median(rates).expect("REPEATS above 0");
+    println!("median {median:.0} MB/s with {threads} threads; {memory}");
 }

@@ -5,6 +5,7 @@ use crate::number::{counted, percent, three};
 use std::collections::BTreeSet;
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Fairness, GuestResult, LoadResult, PointResult, Served};
+use tilemark_units::median;
 
 /// Guests that are named as the worst at most.
 const WORST_SHOWN: usize = 10;
@@ -179,13 +180,7 @@ fn over_median<'a>(load: &'a LoadResult, died: &BTreeSet<&str>) -> Vec<(&'a str,
         LoopKind::Open => guest.latency_ms.mean,
         LoopKind::Closed => Some(1.0 / guest.throughput),
     };
-    let mut times: Vec<f64> = load.guests.iter().filter_map(time).collect();
-    times.sort_by(f64::total_cmp);
-    let median = match times.len() {
-        0 => return Vec::new(),
-        count if count % 2 == 1 => times[count / 2],
-        count => f64::midpoint(times[count / 2 - 1], times[count / 2]),
-    };
+    let Some(median) = median(load.guests.iter().filter_map(time).collect()) else { return Vec::new() };
     let over = |time: f64| if time.is_infinite() { time } else { time / median };
     let over = load.guests.iter().filter_map(|guest| Some((guest.name.as_str(), over(time(guest)?))));
     over.filter(|(_, over)| !over.is_nan()).collect()

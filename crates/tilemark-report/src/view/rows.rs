@@ -8,6 +8,7 @@ use tilemark_record::{
     result::{Figure, GateMeasure, GuestResult, LimitResource, LoadResult, PointResult},
     summary::RepeatSummary,
 };
+use tilemark_units::median;
 
 /// Places of cells in a row, the head not counted.
 const P99: usize = 6;
@@ -222,10 +223,7 @@ fn discarded_p99(view: &View, point: &PointResult) -> Option<f64> {
     };
     let headline = view.headline_of(point);
     let loads = view.report.repeats.iter().filter(voided).flat_map(|repeat| &repeat.loads);
-    let mut found: Vec<f64> =
-        loads.filter(|load| load.name == headline).filter_map(|load| load.latency_ms.p99).collect();
-    found.sort_by(f64::total_cmp);
-    found.get(found.len() / 2).copied()
+    median(loads.filter(|load| load.name == headline).filter_map(|load| load.latency_ms.p99).collect())
 }
 
 /// A part of all requests.

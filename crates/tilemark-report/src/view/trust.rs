@@ -8,6 +8,7 @@ use tilemark_record::{
     result::{Figure, Interference, JUDGED_BY, PointResult, Screening, VerdictStatus},
     summary::{RepeatSummary, programs_in_words},
 };
+use tilemark_units::median;
 
 /// A mark that is seen before anything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -351,13 +352,12 @@ fn resolution(view: &View) -> String {
 /// How wide the intervals of slowdowns are. What a run would find depends on each pair's scatter, so that no single figure says it.
 fn slowdowns_resolution(interference: &Interference) -> String {
     let figures = interference.slowdowns.iter().filter_map(|one| one.slowdown.as_ref());
-    let mut halves: Vec<f64> = figures.filter_map(half_width).collect();
-    halves.sort_by(f64::total_cmp);
-    match (halves.get(halves.len() / 2), halves.last()) {
+    let halves: Vec<f64> = figures.filter_map(half_width).collect();
+    match (median(halves.clone()), halves.into_iter().max_by(f64::total_cmp)) {
         (Some(median), Some(widest)) => format!(
             "it differs by pair of roles. The 95 % interval of a slowdown is \u{b1}{} (median), the widest \u{b1}{}",
-            percent(*median),
-            percent(*widest)
+            percent(median),
+            percent(widest)
         ),
         _ => "unknown: no slowdown has an interval".to_owned(),
     }

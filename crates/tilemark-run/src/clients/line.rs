@@ -25,7 +25,7 @@ use tilemark_site::{
     left_job::end_left_job,
 };
 use tilemark_sys::{namespace::join_network, process::Ended};
-use tilemark_units::with_causes;
+use tilemark_units::{median, with_causes};
 
 /// The host gives a sign of life so often, and so does the agent.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -340,9 +340,8 @@ impl ClientLine {
 
     /// The median of those ways.
     pub(crate) fn round_trip_median(&self) -> Duration {
-        let mut sorted = self.round_trips.clone();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+        let seconds = self.round_trips.iter().map(Duration::as_secs_f64);
+        median(seconds.collect()).map(Duration::from_secs_f64).unwrap_or_default()
     }
 
     /// When its last load was to begin and began, by its own clock, in nanoseconds.
@@ -367,14 +366,12 @@ impl ClientLine {
         target: std::net::SocketAddr,
         times: u32,
     ) -> Result<Result<Duration, String>, ClientLost> {
-        let (mut ns, failed) =
-            self.ask(&Request::Probe { target, times }, |arrived| match &arrived.reply {
-                Reply::Probed { ns, failed } => Some((ns.clone(), failed.clone())),
-                _ => None,
-            })?;
-        ns.sort_unstable();
-        Ok(match (failed, ns.get(ns.len() / 2)) {
-            (None, Some(&median)) => Ok(Duration::from_nanos(median)),
+        let (ns, failed) = self.ask(&Request::Probe { target, times }, |arrived| match &arrived.reply {
+            Reply::Probed { ns, failed } => Some((ns.clone(), failed.clone())),
+            _ => None,
+        })?;
+        Ok(match (failed, median(ns.into_iter().map(|ns| ns as f64).collect())) {
+            (None, Some(median)) => Ok(Duration::from_nanos(median as u64)),
             (failed, _) => Err(failed.unwrap_or_else(|| "it connected to nothing".to_owned())),
         })
     }
