@@ -172,8 +172,7 @@ pub(crate) fn random_run() -> (String, u16) {
     let mut random = [0_u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
         .expect("the kernel gives 8 random bytes at once");
-    let name = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    (name, u16::from_be_bytes([random[0], random[1]]))
+    (format!("{:016x}", u64::from_be_bytes(random)), u16::from_be_bytes([random[0], random[1]]))
 }
 
 #[cfg(test)]

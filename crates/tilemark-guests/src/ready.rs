@@ -19,7 +19,7 @@ use std::{
 use tilemark_agent_protocol::{Description, Identity, Reply, Request, Service};
 use tilemark_netlink::Ping;
 use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, hex};
 
 /// A guest's clock is set again until it is at most this far from the host's.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(50);
@@ -224,7 +224,7 @@ fn identity_of(plan: &GuestPlan) -> Result<Identity, GuestError> {
     let (entropy, machine) = random.split_at(ENTROPY_BYTES);
     Ok(Identity {
         host_name: plan.name.clone(),
-        machine_id: machine.iter().map(|byte| format!("{byte:02x}")).collect(),
+        machine_id: hex(machine),
         mac: plan.mac,
         address: plan.address,
         prefix: plan.network.map_or(NETWORK_PREFIX, |network| network.prefix),

@@ -10,13 +10,11 @@ pub(crate) const ECHARTS: &str = include_str!("../vendor/echarts/echarts.min.js"
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sha2::{Digest, Sha256};
+    use tilemark_units::Sha256Hash;
 
     #[test]
     fn the_vendored_file_is_the_one_that_its_page_names() {
-        let found: String =
-            Sha256::digest(ECHARTS.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, ECHARTS_SHA256);
+        assert_eq!(Sha256Hash::of(ECHARTS.as_bytes()).to_string(), ECHARTS_SHA256);
         let page = include_str!("../vendor/README.md");
         assert!(page.contains(ECHARTS_SHA256) && page.contains(ECHARTS_VERSION), "vendor/README.md is stale");
     }

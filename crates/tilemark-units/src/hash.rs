@@ -1,4 +1,4 @@
-//! SHA-256, as a type that is written as 64 hexadecimal digits.
+//! Bytes as hexadecimal digits; and SHA-256, as a type that is written as 64 of them.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -6,6 +6,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+/// Bytes as lower-case hexadecimal digits, two for each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// A SHA-256 hash; written and read as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,7 +41,7 @@ impl Sha256Hash {
 
 impl fmt::Display for Sha256Hash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        formatter.write_str(&hex(&self.0))
     }
 }
 

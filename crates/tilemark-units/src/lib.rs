@@ -1,6 +1,6 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
 //! And text: what may be printed on a terminal, how names are sorted and numbers listed, libraries' messages in our words, errors with their
-//! causes. And hashes, the mean and the median.
+//! causes. And hexadecimal digits, hashes, the mean and the median.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
@@ -24,7 +24,7 @@ pub use bytes::Bytes;
 pub use causes::with_causes;
 pub use fraction::Fraction;
 pub use glob::matches_glob;
-pub use hash::{HashingWriter, NotAHash, Sha256Hash};
+pub use hash::{HashingWriter, NotAHash, Sha256Hash, hex};
 pub use mean::mean;
 pub use median::median;
 pub use natural::natural_key;

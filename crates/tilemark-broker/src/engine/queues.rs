@@ -265,8 +265,7 @@ pub(super) fn generated_name(prefix: &str) -> Box<[u8]> {
     let mut random = [0_u8; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
         .expect("the kernel gives 16 random bytes at once");
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{prefix}{hex}").into_bytes().into()
+    format!("{prefix}{:032x}", u128::from_be_bytes(random)).into_bytes().into()
 }
 
 /// The longest time to live and the longest time without use, milliseconds; RabbitMQ's limit, too.

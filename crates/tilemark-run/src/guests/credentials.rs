@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use tilemark_agent_protocol::Credentials;
+use tilemark_units::hex;
 
 /// Random bytes of the password; written as twice so many hexadecimal digits.
 const PASSWORD_BYTES: usize = 16;
@@ -10,8 +11,7 @@ const PASSWORD_BYTES: usize = 16;
 pub(crate) fn of_this_run() -> &'static Credentials {
     static MADE: OnceLock<Credentials> = OnceLock::new();
     MADE.get_or_init(|| {
-        let random = random::<PASSWORD_BYTES>();
-        let password = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let password = hex(&random::<PASSWORD_BYTES>());
         Credentials { user: "tilemark".to_owned(), password }
     })
 }

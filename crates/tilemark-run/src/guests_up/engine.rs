@@ -257,7 +257,7 @@ fn describe_all(
             mac: description.mac.to_string(),
             address: description.address.to_string(),
             machine_id: description.machine_id,
-            random_hex: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            random_hex: tilemark_units::hex(&random),
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_was_ready).as_secs_f64(),
             how: origin_name(manager.origin(guest.id)?).to_owned(),
             ended: None,
