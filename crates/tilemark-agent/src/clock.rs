@@ -3,22 +3,9 @@
 use crate::error::{AgentError, step};
 use rustix::{
     thread::clock_nanosleep_absolute,
-    time::{ClockId, Timespec, clock_gettime, clock_settime},
+    time::{ClockId, Timespec, clock_settime},
 };
-
-/// Nanoseconds since 1970.
-pub(crate) fn realtime_ns() -> u64 {
-    let now = clock_gettime(ClockId::Realtime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-/// The monotonic clock, in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
+pub(crate) use tilemark_sys::clock::{monotonic_ns, realtime_ns};
 
 /// The longest that a load waits for its beginning.
 const AHEAD_MAX_NS: u64 = 60_000_000_000;

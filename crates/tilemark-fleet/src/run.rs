@@ -19,7 +19,7 @@ use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use tilemark_site::{Host, Site, SiteEngine};
 
@@ -253,7 +253,7 @@ impl Runner<'_> {
             host.name,
             if id.is_empty() { String::new() } else { format!(" as job {id}") }
         ));
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = tilemark_sys::clock::realtime_ns() / 1_000_000_000;
         self.mark(host, |work| {
             work.step = Step::Submitted;
             work.job = (!id.is_empty()).then_some(id);

@@ -12,12 +12,13 @@ use std::{
     os::{fd::BorrowedFd, unix::net::UnixStream},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use tilemark_agent_protocol::{
     Description, HELLO_BYTES, Identity, LoadEvent, Reply, Request, Sender, Service, SessionError,
 };
 use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_sys::clock::realtime_ns;
 use tilemark_units::Bytes;
 
 /// What a fake guest does wrong.
@@ -392,11 +393,6 @@ fn description(guest: &FakeGuest) -> Description {
         boot_nonce: guest.boot_nonce,
         realtime_ns: realtime_ns(),
     }
-}
-
-fn realtime_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl AgentConversation for FakeConversation {

@@ -14,11 +14,12 @@ use std::{
         atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Description, Identity, Reply, Request, Service};
 use tilemark_netlink::Ping;
 use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
+use tilemark_sys::clock::realtime_ns;
 use tilemark_units::{Bytes, hex};
 
 /// A guest's clock is set again until it is at most this far from the host's.
@@ -233,11 +234,6 @@ fn identity_of(plan: &GuestPlan) -> Result<Identity, GuestError> {
         entropy: entropy.to_vec(),
         realtime_ns: realtime_ns(),
     })
-}
-
-fn realtime_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn misplaced(plan: &GuestPlan, asked: &'static str) -> GuestError {

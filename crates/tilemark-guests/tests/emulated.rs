@@ -10,7 +10,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
@@ -296,7 +296,7 @@ fn a_clock_an_hour_off_either_way_is_set_right_before_anything_counts() {
 }
 
 fn now_ns() -> i128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i128
+    tilemark_sys::clock::realtime_ns().into()
 }
 
 /// How far a guest's clock is off at least: the narrowest of some questions bounds it from both sides.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::thread::set_current_timer_slack;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::demand::{Arrivals, Demand, Pace};
 use crate::error::StoreError;
@@ -191,8 +190,7 @@ impl<'a> Client<'a> {
             }
             self.think();
         }
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        self.done.cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
+        self.done.cpu = Duration::from_nanos(tilemark_sys::clock::thread_ns());
         self.done
     }
 

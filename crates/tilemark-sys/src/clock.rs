@@ -1,8 +1,32 @@
-//! The kernel's real-time clock, and the processor's counter of time.
+//! The kernel's clocks, and the processor's counter of time.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::{io, thread, time::Duration, time::Instant};
 
 const NS_PER_S: i64 = 1_000_000_000;
+
+/// The real-time clock, which may be set: nanoseconds since 1970. 0 before.
+pub fn realtime_ns() -> u64 {
+    read(ClockId::Realtime)
+}
+
+/// The monotonic clock, which nobody sets: nanoseconds since some moment, usually the boot. It does not count while the host sleeps.
+// Loads read it for each request: compiled into their own loop.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    read(ClockId::Monotonic)
+}
+
+/// Processor time of the calling thread in nanoseconds: user, kernel and guest mode.
+pub fn thread_ns() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    u64::try_from(time.tv_sec * NS_PER_S + time.tv_nsec).unwrap_or(0)
+}
 
 /// Moves the real-time clock by so many nanoseconds, in one system call. Whoever reads the clock and then sets it loses the
 /// time in between: on a crowded host that was hundreds of milliseconds. Needs `CAP_SYS_TIME`.

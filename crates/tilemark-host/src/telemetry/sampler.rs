@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use tilemark_sys::clock::{monotonic_ns, realtime_ns};
 
 use super::energy::{Zone, open_zones, read_zones};
 use super::files::{Buffer, OpenFile};
@@ -96,7 +96,7 @@ impl Sampler {
 
     /// Reads everything once. What cannot be read is missing in the sample.
     pub fn sample(&mut self) -> Sample {
-        let start_ns = now_ns(ClockId::Monotonic);
+        let start_ns = monotonic_ns();
         let clock_offset_ns = clock_offset_ns();
         let buffer = &mut self.buffer;
         let processor = self.stat.read_whole(buffer).ok().and_then(parse_stat);
@@ -112,7 +112,7 @@ impl Sampler {
         let interfaces = read(self.interfaces.as_ref(), buffer).map_or_else(Vec::new, parse_net_dev);
         let throttles = sum(&self.throttles, buffer);
         let energy = read_zones(&self.energy, buffer);
-        let took_ns = now_ns(ClockId::Monotonic).saturating_sub(start_ns);
+        let took_ns = monotonic_ns().saturating_sub(start_ns);
         Sample {
             monotonic_ns: start_ns,
             clock_offset_ns,
@@ -160,22 +160,14 @@ fn throttle_files(root: &Path, missing: &mut Vec<String>) -> Vec<OpenFile> {
     files
 }
 
-fn now_ns(clock: ClockId) -> u64 {
-    nanoseconds(clock_gettime(clock))
-}
-
-fn nanoseconds(time: Timespec) -> u64 {
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
 /// Realtime less monotonic; the monotonic clock is read on both sides, and of three tries the tightest counts.
 fn clock_offset_ns() -> i64 {
     let mut tightest = u64::MAX;
     let mut offset = 0;
     for _ in 0..3 {
-        let before = now_ns(ClockId::Monotonic);
-        let realtime = now_ns(ClockId::Realtime);
-        let width = now_ns(ClockId::Monotonic).saturating_sub(before);
+        let before = monotonic_ns();
+        let realtime = realtime_ns();
+        let width = monotonic_ns().saturating_sub(before);
         if width < tightest {
             tightest = width;
             offset = realtime.cast_signed() - (before + width / 2).cast_signed();

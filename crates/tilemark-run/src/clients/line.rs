@@ -3,7 +3,6 @@
 //! The end of the stream decides nothing by itself: over some carriers it is never seen. Who is silent for 5 s is lost.
 
 use super::bring;
-use rustix::time::{ClockId, clock_gettime};
 use std::{
     fs::File,
     io::{self, BufReader, Read, Write},
@@ -24,7 +23,7 @@ use tilemark_site::{
     carrier::{Carrier, CarrierEnd, Messages, Streams},
     left_job::end_left_job,
 };
-use tilemark_sys::{namespace::join_network, process::Ended};
+use tilemark_sys::{clock::monotonic_ns, namespace::join_network, process::Ended};
 use tilemark_units::{median, with_causes};
 
 /// The host gives a sign of life so often, and so does the agent.
@@ -47,12 +46,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 2 
 const REPLIES_WAITING_MAX: usize = 64;
 
 const STREAM_ENDED: &str = "its stream ended";
-
-/// The monotonic clock of this host, in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
-}
 
 /// Why a client is not there any more, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,4 +11,4 @@ mod line;
 pub mod look;
 pub(crate) mod reach;
 
-pub(crate) use line::{Brought, ClientLine, ClientLost, monotonic_ns};
+pub(crate) use line::{Brought, ClientLine, ClientLost};

@@ -2,7 +2,7 @@
 
 use crate::{
     clients::{
-        ClientLine, ClientLost, monotonic_ns,
+        ClientLine, ClientLost,
         reach::{Clients, end_all},
     },
     failure::{Failure, FailureCode},
@@ -18,6 +18,7 @@ use tilemark_record::{
     histogram::BadHistogram,
     summary::{Incident, IncidentKind},
 };
+use tilemark_sys::clock::monotonic_ns;
 
 /// All begin at least so long after the last one is ready, and after four of the longest ways there and back.
 const BEGIN_AFTER_MIN: Duration = Duration::from_secs(1);

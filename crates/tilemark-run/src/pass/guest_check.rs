@@ -4,11 +4,12 @@ use crate::{
     guests::services,
     guests::start::{origin_name, wanted_origin},
 };
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{GuestError, GuestManager, ReadyGuest};
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::{Incident, IncidentKind};
+use tilemark_sys::clock::realtime_ns;
 
 /// Guests that were to be cloned and were not, or that are gone now.
 pub(crate) fn origins_and_ends(
@@ -115,11 +116,6 @@ fn off_by(before: &ClockReading, after: &ClockReading) -> Option<f64> {
     let most = passed(before.asked_ns, after.answered_ns);
     let off = if guest > most { guest / most - 1.0 } else { (guest / least - 1.0).min(0.0) };
     (off.abs() > CLOCK_RATE_MAX).then_some(off)
-}
-
-fn realtime_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// All guests of a point answer within this, or are not asked further: what they would say is known by their figures then.

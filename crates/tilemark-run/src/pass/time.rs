@@ -1,7 +1,7 @@
 //! How long the passes of a run take, beside what was expected of them, and what is left.
 
 use crate::progress::Progress;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// What is left of a run when a pass begins, as it is expected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,8 +92,7 @@ impl TimeLeft {
 
 /// Milliseconds since 1970.
 pub(crate) fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    tilemark_sys::clock::realtime_ns() / 1_000_000
 }
 
 #[cfg(test)]

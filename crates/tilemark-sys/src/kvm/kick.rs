@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::clock::thread_ns;
 
 /// Between two signals. A signal that comes just before the ioctl is lost, so one is not enough.
 const KICK_EVERY: Duration = Duration::from_millis(1);
@@ -32,8 +32,7 @@ pub(super) fn install_handler() -> io::Result<()> {
 /// Processor time of the calling thread, guest mode included. Loops are timed by it and not by the wall clock, so that
 /// what other processes take from the thread does not look like a slow accelerator.
 pub(super) fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::from_nanos(thread_ns())
 }
 
 /// What the kicking thread waits for.

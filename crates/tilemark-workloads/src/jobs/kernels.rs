@@ -329,7 +329,6 @@ mod tests {
     }
 
     fn thread_seconds() -> f64 {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+        tilemark_sys::clock::thread_ns() as f64 / 1e9
     }
 }
