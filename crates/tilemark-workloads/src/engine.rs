@@ -28,6 +28,11 @@ impl LoadFailure {
         Self { message: with_causes(error), remedy: remedy.to_owned() }
     }
 
+    /// The same of any error of a kind that knows what the reader should do, for `map_err`.
+    pub(crate) fn with<E: Error>(remedy: fn(&E) -> &'static str) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::new(&error, remedy(&error))
+    }
+
     /// A stream came to an engine that does not do it.
     pub(crate) fn stray(stream: &Stream) -> Self {
         let message = format!("stream {} is not of the workload that it came to", stream.id);

@@ -3,7 +3,7 @@
 use crate::engine::{LoadFailure, only_stream};
 use std::hint::black_box;
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
-use tilemark_load::{Operation, OperationResult, Start, Stop, Verdict, run_blocking};
+use tilemark_load::{LoadError, Operation, OperationResult, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::{MemoryParameters, Work};
 
 const PAGE: usize = 4096;
@@ -19,8 +19,7 @@ pub(crate) fn run_job(
     let stream = only_stream(job)?;
     let Work::Memory(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
     let copies = (0..parameters.threads).map(|_| Copy::boxed(parameters)).collect();
-    run_blocking(job, stream, copies, stop, start, events)
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))
+    run_blocking(job, stream, copies, stop, start, events).map_err(LoadFailure::with(LoadError::remedy))
 }
 
 /// The two arrays of a thread.

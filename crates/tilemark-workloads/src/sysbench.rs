@@ -30,8 +30,7 @@ pub(crate) fn run_job(
     let Work::Sysbench(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
     let bench = Sysbench { stream, parameters, times };
-    tool::run(bench, job, stream, stop, start, events)
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))
+    tool::run(bench, job, stream, stop, start, events).map_err(LoadFailure::with(WorkloadError::remedy))
 }
 
 /// Makes its tables in the empty database `store`, on so many processors. The same seed makes the same rows.

@@ -75,7 +75,7 @@ fn run_on(
         return Ok(Vec::new());
     }
     let began = Instant::now();
-    let failed = |error: CommandError| LoadFailure::new(&error, error.remedy());
+    let failed = LoadFailure::with(CommandError::remedy);
     let done = thread::scope(|scope| -> Result<Vec<Result<Done, CommandError>>, CommandError> {
         let works = prepared.iter().map(|one| move || one.run(began, stop));
         let threads = start_all(builder, scope, works, || stop.ask()).map_err(CommandError::NoThread)?;
@@ -120,7 +120,7 @@ impl<'a> Prepared<'a> {
             Reading::of(parameters, &words[0], times)?;
             Ok(Self { id: stream.id, parameters, program, words, folder, times })
         };
-        prepare().map_err(|error: CommandError| LoadFailure::new(&error, error.remedy()))
+        prepare().map_err(LoadFailure::with(CommandError::remedy))
     }
 
     fn name(&self) -> String {

@@ -18,7 +18,7 @@ pub(crate) fn run_job(
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     data_disks(only_stream(job)?.disks)
         .and_then(|targets| run_on(job, &targets, stop, start, events))
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))
+        .map_err(LoadFailure::with(WorkloadError::remedy))
 }
 
 /// Does the job's only stream on these targets.

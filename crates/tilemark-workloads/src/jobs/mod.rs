@@ -19,7 +19,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
-use tilemark_load::{Operation, OperationResult, Start, Stop, Verdict, run_blocking};
+use tilemark_load::{LoadError, Operation, OperationResult, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::{Details, JobKind, JobsParameters, Work};
 
 /// Where the first data disk of a guest with jobs is mounted.
@@ -59,7 +59,7 @@ fn run_in(
         origin
     };
     let totals = run_blocking(job, stream, users, stop, &mut observed, events)
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))?;
+        .map_err(LoadFailure::with(LoadError::remedy))?;
     if !totals.is_empty() {
         let details = Box::new(Details::Jobs(watch.figures()));
         events(LoadEvent::Details { id: stream.id, details });

@@ -83,7 +83,7 @@ pub(crate) fn run_job(
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
-    run(job, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    run(job, stop, start, events).map_err(LoadFailure::with(MessagingError::remedy))
 }
 
 /// Does the job's messaging streams.

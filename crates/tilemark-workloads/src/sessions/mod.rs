@@ -14,7 +14,7 @@ mod user;
 use crate::engine::LoadFailure;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
-use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
+use tilemark_load::{Conversation, Factory, Limits, LoadError, Start, Stop};
 use tilemark_plan::workload::{SessionsParameters, Work};
 use tilemark_units::Span;
 
@@ -46,7 +46,7 @@ pub(crate) fn run_job(
         sites.insert(stream.id, Arc::new(site));
     }
     tilemark_load::run_within(&job, &Users { sites }, limits, stop, start, events)
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))
+        .map_err(LoadFailure::with(LoadError::remedy))
 }
 
 /// How long all users of a job may take to connect. They connect at the same time, to guests that may share a thread where they are

@@ -79,7 +79,7 @@ pub(crate) fn run_job(
         .iter()
         .map(|stream| StoreStream::of(stream).ok_or_else(|| LoadFailure::stray(stream)))
         .collect::<Result<_, _>>()?;
-    run(job, &streams, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    run(job, &streams, stop, start, events).map_err(LoadFailure::with(StoreError::remedy))
 }
 
 /// Does all streams of a job.

@@ -7,9 +7,9 @@ mod factory;
 pub(crate) mod response;
 mod service;
 
-use crate::engine::LoadFailure;
+use crate::{WorkloadError, engine::LoadFailure};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
-use tilemark_load::{Start, Stop};
+use tilemark_load::{LoadError, Start, Stop};
 
 pub use body::fill_body;
 pub use factory::WebFactory;
@@ -26,7 +26,6 @@ pub(crate) fn run_job(
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
-    let factory = WebFactory::new(job).map_err(|error| LoadFailure::new(&error, error.remedy()))?;
-    tilemark_load::run(job, &factory, stop, start, events)
-        .map_err(|error| LoadFailure::new(&error, error.remedy()))
+    let factory = WebFactory::new(job).map_err(LoadFailure::with(WorkloadError::remedy))?;
+    tilemark_load::run(job, &factory, stop, start, events).map_err(LoadFailure::with(LoadError::remedy))
 }
