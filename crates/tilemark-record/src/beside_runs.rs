@@ -22,7 +22,7 @@ pub(crate) fn read<S: DeserializeOwned>(
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(RecordError::Read { path, source }),
+        Err(source) => return Err(RecordError::read(&path)(source)),
     };
     let stored: S = serde_json::from_slice(&text)
         .map_err(|error| RecordError::Damaged { path: path.clone(), what: error.to_string() })?;
@@ -38,7 +38,7 @@ pub(crate) fn read<S: DeserializeOwned>(
 /// When it cannot be written.
 pub(crate) fn write(folder: &Path, file: &str, stored: &impl Serialize) -> Result<(), RecordError> {
     let path = folder.join(file);
-    make_folder(folder).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+    make_folder(folder).map_err(RecordError::write(&path))?;
     let text = serde_json::to_vec_pretty(stored).expect("names, ids and texts can be written as JSON");
     write_whole(&path, &text)
 }

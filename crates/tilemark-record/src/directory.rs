@@ -69,7 +69,7 @@ struct Manifest {
 impl RunDirectory {
     /// Makes a new one, with its plan. A bad place fails now and not after an hour.
     pub fn create(path: &Path, plan: &Plan) -> Result<Self, RecordError> {
-        let write_error = |source| RecordError::Write { path: path.to_owned(), source };
+        let write_error = RecordError::write(path);
         make_folder(path).map_err(write_error)?;
         if fs::read_dir(path).map_err(write_error)?.next().is_some() {
             return Err(RecordError::Occupied { path: path.to_owned() });
@@ -105,8 +105,7 @@ impl RunDirectory {
             return Err(RecordError::NoRecord { path: self.path });
         }
         let _lock = self.lock()?;
-        fs::remove_dir_all(&self.path)
-            .map_err(|source| RecordError::Write { path: self.path.clone(), source })
+        fs::remove_dir_all(&self.path).map_err(RecordError::write(&self.path))
     }
 
     /// Takes up one that exists, whole or not.
@@ -178,7 +177,7 @@ impl RunDirectory {
     /// The files of one repeat; the folder is made.
     pub fn repeat(&self, point: usize, repeat: u32) -> Result<RepeatFiles, RecordError> {
         let path = self.path.join(format!("points/{point:02}/repeat-{repeat}"));
-        make_folder(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        make_folder(&path).map_err(RecordError::write(&path))?;
         Ok(RepeatFiles { record: self.path.clone(), path })
     }
 
@@ -240,7 +239,7 @@ impl RunDirectory {
             return Err(RecordError::Damaged { path, what });
         }
         let before = self.before();
-        let write_error = |source| RecordError::Write { path: before.clone(), source };
+        let write_error = RecordError::write(&before);
         if before.exists() {
             // Of an older session, which was closed.
             fs::remove_dir_all(&before).map_err(write_error)?;
@@ -279,7 +278,7 @@ impl RunDirectory {
         }
         let before = self.path.join(BEFORE);
         let manifest = self.manifest_at(&format!("{BEFORE}{MANIFEST}"))?;
-        let write_error = |source| RecordError::Write { path: self.path.clone(), source };
+        let write_error = RecordError::write(&self.path);
         for file in files_below(&self.path)? {
             let name = self.name_of(&file);
             if !name.starts_with(BEFORE) && !manifest.files.contains_key(&name) {
@@ -308,14 +307,11 @@ impl RunDirectory {
 
     /// One run at a time writes, continues or restores a record. The kernel releases the lock when its process ends, however it ends.
     fn lock(&self) -> Result<fs::File, RecordError> {
-        let folder = fs::File::open(&self.path)
-            .map_err(|source| RecordError::Read { path: self.path.clone(), source })?;
+        let folder = fs::File::open(&self.path).map_err(RecordError::read(&self.path))?;
         match lock_within(&folder, LOCKED_WITHIN) {
             Ok(()) => Ok(folder),
             Err(fs::TryLockError::WouldBlock) => Err(RecordError::Busy { path: self.path.clone() }),
-            Err(fs::TryLockError::Error(source)) => {
-                Err(RecordError::Read { path: self.path.clone(), source })
-            }
+            Err(fs::TryLockError::Error(source)) => Err(RecordError::read(&self.path)(source)),
         }
     }
 
@@ -417,7 +413,7 @@ impl RepeatFiles {
     /// Where a guest's console and other files go; the folder is made.
     pub fn guest(&self, name: &str) -> Result<PathBuf, RecordError> {
         let path = self.path.join("guests").join(name);
-        make_folder(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        make_folder(&path).map_err(RecordError::write(&path))?;
         Ok(path)
     }
 
@@ -590,7 +586,7 @@ fn is_plain(path: &Path) -> bool {
 }
 
 fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
-    let read_error = |source| RecordError::Read { path: path.to_owned(), source };
+    let read_error = RecordError::read(path);
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(read_error)? {
         let entry = entry.map_err(read_error)?;

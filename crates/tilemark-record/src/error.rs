@@ -1,6 +1,9 @@
 //! What can go wrong with a record.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// A record that could not be written, read or trusted.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +91,16 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// For `map_err` where a file or folder could not be written.
+    pub fn write(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    /// For `map_err` where one could not be read.
+    pub fn read(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
     /// Whether a run writes the record at this moment.
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })

@@ -96,8 +96,7 @@ pub struct Events {
 impl Events {
     /// Opens or creates it.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let file = crate::file::open_to_append(path)
-            .map_err(|source| RecordError::Write { path: path.to_owned(), source })?;
+        let file = crate::file::open_to_append(path).map_err(RecordError::write(path))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -108,7 +107,7 @@ impl Events {
         let line = format!("{{\"crc32\":\"{crc32}\",\"event\":{text}}}\n");
         let written =
             crate::faults::write_all(&mut self.file, line.as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|source| RecordError::Write { path: self.path.clone(), source })
+        written.map_err(RecordError::write(&self.path))
     }
 
     /// Reads all events of a file.

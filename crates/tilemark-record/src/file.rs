@@ -83,7 +83,7 @@ pub(crate) fn write_in_parts(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), RecordError> {
-    write_aside(path, fill).map_err(|source| RecordError::Write { path: path.to_owned(), source })
+    write_aside(path, fill).map_err(RecordError::write(path))
 }
 
 fn write_aside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -108,7 +108,7 @@ fn write_aside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>)
 
 /// SHA-256 of a file, in hexadecimal.
 pub fn sha256_of(path: &Path) -> Result<String, RecordError> {
-    File::open(path).and_then(sha256).map_err(|source| RecordError::Read { path: path.to_owned(), source })
+    File::open(path).and_then(sha256).map_err(RecordError::read(path))
 }
 
 fn sha256(file: File) -> io::Result<String> {
@@ -161,11 +161,6 @@ fn open_within(record: &Path, name: &Path, most: u64) -> io::Result<Take<File>> 
     Ok(file.take(bytes))
 }
 
-fn failed(record: &Path, name: &Path) -> impl Fn(io::Error) -> RecordError {
-    let path = record.join(name);
-    move |source| RecordError::Read { path: path.clone(), source }
-}
-
 /// Reads a document of a record.
 pub(crate) fn read(record: &Path, name: &Path) -> Result<String, RecordError> {
     read_up_to(record, name, DOCUMENT_MAX)
@@ -178,22 +173,22 @@ pub(crate) fn read_up_to(record: &Path, name: &Path, most: u64) -> Result<String
         open_within(record, name, most)?.read_to_string(&mut text)?;
         Ok(text)
     };
-    read().map_err(failed(record, name))
+    read().map_err(RecordError::read(&record.join(name)))
 }
 
 /// Opens a file of a record that may have any length, since not all of it is read.
 pub(crate) fn open_any_length(record: &Path, name: &Path) -> Result<File, RecordError> {
-    open_plain(record, name).map_err(failed(record, name))
+    open_plain(record, name).map_err(RecordError::read(&record.join(name)))
 }
 
 /// Opens a file of a record that has a line for each thing that was measured.
 pub(crate) fn open_lines(record: &Path, name: &Path) -> Result<impl Read, RecordError> {
-    open_within(record, name, LINES_MAX).map_err(failed(record, name))
+    open_within(record, name, LINES_MAX).map_err(RecordError::read(&record.join(name)))
 }
 
 /// SHA-256 of a file of a record, in hexadecimal.
 pub(crate) fn sha256_of_plain(record: &Path, name: &Path) -> Result<String, RecordError> {
-    open_plain(record, name).and_then(sha256).map_err(failed(record, name))
+    open_plain(record, name).and_then(sha256).map_err(RecordError::read(&record.join(name)))
 }
 
 #[cfg(test)]

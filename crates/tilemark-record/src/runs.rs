@@ -126,7 +126,7 @@ impl Runs {
         let path = Path::new(wanted);
         let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
         let plan = path.join("plan.json");
-        let is_path = plan.try_exists().map_err(|source| RecordError::Read { path: plan.clone(), source });
+        let is_path = plan.try_exists().map_err(RecordError::read(&plan));
         if wanted.contains('/') || wanted == "." {
             let not_a_record = RecordError::NotARecord { path: PathBuf::from(wanted) };
             return if is_path? { Ok(RunDirectory::at(path)) } else { Err(not_a_record) };

@@ -214,8 +214,11 @@ pub(crate) fn state_failed(error: io::Error) -> Failure {
 }
 
 /// A place that was named and cannot be used; `failed` makes the failure of any other error.
-pub(crate) fn place_failed(error: io::Error, failed: impl FnOnce(io::Error) -> Failure) -> Failure {
-    let Some(why) = distrust(&error) else { return failed(error) };
+pub(crate) fn place_failed<F: Into<Failure>>(
+    error: io::Error,
+    failed: impl FnOnce(io::Error) -> F,
+) -> Failure {
+    let Some(why) = distrust(&error) else { return failed(error).into() };
     if matches!(why, Distrust::Folder { .. }) {
         return Failure::new(FailureCode::BadInput, why.to_string(), "add the file's name to the path");
     }

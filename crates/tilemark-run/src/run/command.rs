@@ -321,10 +321,9 @@ fn continued(
 
 /// A new record, in a folder that nobody else owns for the whole run.
 fn new_record(path: &Path, plan: &Plan) -> Result<RunDirectory, Failure> {
-    let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
     Place::of_folder(path, OPEN_FOLDER)
         .and_then(|_| Place::of_own_folder(path))
-        .map_err(|error| place_failed(error, failed))?;
+        .map_err(|error| place_failed(error, RecordError::write(path)))?;
     Ok(RunDirectory::create(path, plan)?)
 }
 

@@ -29,8 +29,7 @@ pub fn check(path: &Path, places: &Places) -> Result<(), Failure> {
     if is_root() {
         none_is_applied(places)?;
     }
-    let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
-    files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, failed))
+    files::Place::of_file(path).map(drop).map_err(|error| place_failed(error, RecordError::write(path)))
 }
 
 /// What was done with the settings that paid.

@@ -99,8 +99,7 @@ fn draw(record: &RunDirectory, report: &Report) -> Result<(), RecordError> {
 /// # Errors
 /// When a link of another user leads there, something that is no plain file is there, or the file cannot be written.
 pub fn draw_to(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
-    let place = Place::of_file(path).map_err(|error| place_failed(error, failed))?;
+    let place = Place::of_file(path).map_err(|error| place_failed(error, RecordError::write(path)))?;
     let written = tilemark_record::write_whole(place.path(), text.as_bytes());
     written.map_err(|error| Failure::from(error).shown_as(place.path(), path))
 }
@@ -110,8 +109,8 @@ pub fn draw_to(path: &Path, text: &str) -> Result<(), Failure> {
 /// # Errors
 /// When a link of another user leads there, or a page cannot be written.
 pub fn write_pages(folder: &Path, pages: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let failed = |source| RecordError::Write { path: folder.to_owned(), source }.into();
-    let place = Place::of_folder(folder, OPEN_FOLDER).map_err(|error| place_failed(error, failed))?;
+    let place = Place::of_folder(folder, OPEN_FOLDER)
+        .map_err(|error| place_failed(error, RecordError::write(folder)))?;
     for (name, text) in pages {
         let written = tilemark_record::write_whole(&place.path().join(name), text.as_bytes());
         written.map_err(|error| Failure::from(error).shown_as(place.path(), folder))?;
@@ -135,7 +134,6 @@ pub enum Page {
 /// When a link of another user leads to the record.
 pub fn draw_again(record: &RunDirectory, page: &str) -> Result<Page, Failure> {
     const NAME: &str = "report.html";
-    let failed = |source| RecordError::Write { path: record.path().to_owned(), source }.into();
     match Place::of_own_folder(record.path()) {
         Ok(place) => {
             // Where it cannot be written, as on a read-only disk, the page is there already.
@@ -144,7 +142,7 @@ pub fn draw_again(record: &RunDirectory, page: &str) -> Result<Page, Failure> {
         }
         Err(error) => match distrust(&error) {
             Some(Distrust::Owner { path, owner }) if path == record.path() => Ok(Page::OfUser(*owner)),
-            _ => Err(place_failed(error, failed)),
+            _ => Err(place_failed(error, RecordError::write(record.path()))),
         },
     }
 }

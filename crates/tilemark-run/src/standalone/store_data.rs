@@ -51,7 +51,7 @@ pub fn store(
     listener: &mut dyn Listener,
 ) -> Result<StoreDataWritten, Failure> {
     let generator = generator(request)?;
-    let failed = |source| StoreDataError::Create { path: out.to_owned(), source }.into();
+    let failed = |source| StoreDataError::Create { path: out.to_owned(), source };
     // What was made for this run only is taken away again where it fails.
     let is_new = !out.exists();
     let place = Place::of_folder(out, OPEN_FOLDER).map_err(|error| place_failed(error, failed))?;
