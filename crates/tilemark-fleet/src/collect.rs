@@ -98,7 +98,7 @@ pub(crate) fn collect(
     host: &Host,
 ) -> Result<Vec<(u32, AttemptState)>, CollectError> {
     let place = folder.path().join("hosts").join(&host.name);
-    remove_left(&place).map_err(|source| FleetError::File { path: place.clone(), source })?;
+    remove_left(&place).map_err(FleetError::file(&place))?;
     let question = Question {
         verb: "state",
         fleet: &fleet.id,
@@ -116,8 +116,7 @@ pub(crate) fn collect(
     };
     let missing: Vec<u32> = found.iter().filter(is_missing).map(|(number, _)| *number).collect();
     if !missing.is_empty() {
-        let mut room =
-            room_left(&place).map_err(|source| FleetError::File { path: place.clone(), source })?;
+        let mut room = room_left(&place).map_err(FleetError::file(&place))?;
         missing.iter().try_for_each(|number| fetch(folder, fleet, host, *number, &mut room))?;
     }
     Ok(found)
@@ -174,7 +173,7 @@ fn fetch(
 
 /// Unpacks an attempt beside its place, checks it and puts it there, whole or not at all.
 fn take_home(place: &Path, archive: File, room: &mut u64) -> Result<(), CollectError> {
-    let failed = |source| CollectError::Fleet(FleetError::File { path: place.to_owned(), source });
+    let failed = |source| CollectError::Fleet(FleetError::file(place)(source));
     let hosts = place.parent().expect("an attempt is below its host");
     make_folder(hosts, OPEN_FOLDER).map_err(failed)?;
     // Removed where this ends early; that of a killed one is removed by the next collection.

@@ -1,6 +1,9 @@
 //! What can go wrong with a fleet as a whole. What goes wrong on one host is how that host ends.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use tilemark_record::RecordError;
 use tilemark_site::SiteError;
 
@@ -71,6 +74,11 @@ fn hosts(count: usize) -> String {
 }
 
 impl FleetError {
+    /// For `map_err` where a file or folder could not be read or written.
+    pub(crate) fn file(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {

@@ -117,7 +117,7 @@ impl FleetFolder {
     /// When it cannot be made or is there.
     pub fn create(fleets: &Path, fleet: &Fleet) -> Result<Self, FleetError> {
         let path = fleets.join(&fleet.id);
-        let failed = |source| FleetError::File { path: path.clone(), source };
+        let failed = FleetError::file(&path);
         // Everybody may read it, as a record, whatever the umask.
         make_folder(fleets, OPEN_FOLDER).map_err(failed)?;
         fs::create_dir(&path).map_err(failed)?;
@@ -186,8 +186,7 @@ impl FleetFolder {
     /// When `fleet.json` cannot be read or is not of this format.
     pub fn read(&self) -> Result<Fleet, FleetError> {
         let path = self.path.join(FLEET);
-        let text = read_text(&path, FLEET_BYTES_MAX)
-            .map_err(|source| FleetError::File { path: path.clone(), source })?;
+        let text = read_text(&path, FLEET_BYTES_MAX).map_err(FleetError::file(&path))?;
         let damaged = |what: String| FleetError::Damaged { path: path.clone(), what };
         let fleet: Fleet = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if fleet.schema != FLEET_SCHEMA {
@@ -267,7 +266,7 @@ impl FleetFolder {
     /// # Errors
     /// When another one does at this moment.
     pub fn lock(&self) -> Result<FleetLock, FleetError> {
-        let failed = |source: io::Error| FleetError::File { path: self.path.clone(), source };
+        let failed = FleetError::file(&self.path);
         let file = File::open(&self.path).map_err(failed)?;
         match lock_within(&file, LOCKED_WITHIN) {
             Ok(()) => Ok(FleetLock { _file: file }),

@@ -1,6 +1,9 @@
 //! Asking a guest's agent, with a time limit on every answer and the guest's name in every error.
 
-use crate::{console::Console, error::GuestError};
+use crate::{
+    console::Console,
+    error::{GuestError, file},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -8,6 +11,7 @@ use rustix::{
 use std::{
     io::{self, Read, Write},
     os::{fd::BorrowedFd, unix::net::UnixStream},
+    path::Path,
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{FrameError, Reply, Request, Session, SessionError};
@@ -95,13 +99,8 @@ impl SocketConversation {
         within: Duration,
     ) -> Result<Self, GuestError> {
         let mut nonce = [0; 8];
-        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty()).map_err(|source| {
-            GuestError::File {
-                action: "draw a nonce from",
-                path: "the kernel's randomness".into(),
-                source: source.into(),
-            }
-        })?;
+        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
+            .map_err(file("draw a nonce from", Path::new("the kernel's randomness")))?;
         match Session::open(Limited::new(stream, within), u64::from_ne_bytes(nonce)) {
             Ok(session) => Ok(Self { guest: guest.to_owned(), console, session }),
             Err(source) => Err(not_begun(guest, &console, within, source)),

@@ -3,14 +3,14 @@
 use crate::{
     console::{Console, ConsoleTail},
     conversation::{AgentConversation, AgentSession, SocketConversation},
-    error::GuestError,
+    error::{GuestError, file},
     manager::{GuestId, GuestManager, GuestState, Origin, StartMode, TemplateId},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{Read, Write},
     os::{fd::BorrowedFd, unix::net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::Duration,
 };
@@ -277,8 +277,7 @@ impl GuestManager for FakeManager {
         let found = self.guest(guest)?;
         let name = found.plan.name;
         if self.fault(&name) == Some(&Fault::Stays) && found.ended.is_none() {
-            let source = std::io::ErrorKind::TimedOut.into();
-            return Err(GuestError::File { action: "end the guest in", path: name.into(), source });
+            return Err(file("end the guest in", name.as_ref())(std::io::ErrorKind::TimedOut));
         }
         self.crash(&name, "it was stopped");
         Ok(())
@@ -441,9 +440,9 @@ impl AgentConversation for FakeConversation {
 
 /// A conversation with a thread that says hello as an agent does, and then sends its pieces.
 fn hostile_session(name: &str, pieces: Arc<[(Duration, Vec<u8>)]>) -> Result<AgentSession, GuestError> {
-    let file = |source| GuestError::File { action: "make", path: "a pair of sockets".into(), source };
-    let (ours, mut its) = UnixStream::pair().map_err(file)?;
-    let mut hears = its.try_clone().map_err(file)?;
+    let sockets = Path::new("a pair of sockets");
+    let (ours, mut its) = UnixStream::pair().map_err(file("make", sockets))?;
+    let mut hears = its.try_clone().map_err(file("make", sockets))?;
     let (hello_heard, hello) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = [0; HELLO_BYTES];

@@ -70,8 +70,7 @@ pub fn uplink_name(process: u32) -> String {
 /// When the kernel refuses, or the name is none of ours.
 pub fn remove_uplink(device: &str) -> Result<(), GuestError> {
     if !device.starts_with(UPLINK_AT_HOST) {
-        let source = std::io::ErrorKind::InvalidInput.into();
-        return Err(GuestError::File { action: "remove the network device", path: device.into(), source });
+        return Err(file("remove the network device", device.as_ref())(std::io::ErrorKind::InvalidInput));
     }
     Ok(Netlink::open()?.delete(device)?)
 }
@@ -253,5 +252,5 @@ fn queues_of(name: &str, queues: u32) -> Result<Vec<OwnedFd>, GuestError> {
         0 | 1 => create_tap(name).map(|tap| vec![tap]),
         several => create_tap_with_queues(name, several),
     };
-    made.map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))
+    made.map_err(file("make a tap with", Path::new("/dev/net/tun")))
 }

@@ -4,11 +4,12 @@
 use crate::{
     console::ConsoleTail,
     conversation::AgentSession,
-    error::GuestError,
+    error::{GuestError, file},
     manager::{GuestId, GuestManager, StartMode},
 };
 use std::{
     num::NonZeroUsize,
+    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
@@ -124,11 +125,8 @@ fn ping(manager: &dyn GuestManager, guest: Expected<'_>, within: Duration) -> Re
         return Ok(Duration::ZERO);
     }
     static NEXT: AtomicU16 = AtomicU16::new(1);
-    let socket = Ping::open(NEXT.fetch_add(1, Ordering::Relaxed)).map_err(|source| GuestError::File {
-        action: "open",
-        path: "an ICMP socket".into(),
-        source,
-    })?;
+    let socket = Ping::open(NEXT.fetch_add(1, Ordering::Relaxed))
+        .map_err(file("open", Path::new("an ICMP socket")))?;
     socket.ask(guest.plan.address, within).map_err(|source| GuestError::Unreachable {
         guest: guest.plan.name.clone(),
         console: manager.console(guest.id).map_or_else(
@@ -215,13 +213,8 @@ impl ClockOffset {
 /// What this guest shall be.
 fn identity_of(plan: &GuestPlan) -> Result<Identity, GuestError> {
     let mut random = [0; ENTROPY_BYTES + 16];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(|source| {
-        GuestError::File {
-            action: "draw bytes from",
-            path: "the kernel's randomness".into(),
-            source: source.into(),
-        }
-    })?;
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(file("draw bytes from", Path::new("the kernel's randomness")))?;
     let (entropy, machine) = random.split_at(ENTROPY_BYTES);
     Ok(Identity {
         host_name: plan.name.clone(),

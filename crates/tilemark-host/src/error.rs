@@ -134,6 +134,11 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// For `map_err` where a journal of settings could not be read or written; the verb says what was tried.
+    pub fn journal(verb: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Journal { verb, path: path.to_owned(), source }
+    }
+
     /// The error with its causes, in a line.
     pub fn in_a_line(&self) -> String {
         tilemark_units::with_causes(self)

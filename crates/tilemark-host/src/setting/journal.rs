@@ -264,7 +264,7 @@ impl Journal {
     /// Where it cannot be renamed.
     pub fn rename(&self, name: &str) -> Result<(), HostError> {
         let renamed = fs::rename(&self.path, self.path.with_file_name(name));
-        renamed.and_then(|()| self.sync_folder()).map_err(|source| self.failed("rename", source))
+        renamed.and_then(|()| self.sync_folder()).map_err(HostError::journal("rename", &self.path))
     }
 
     /// What is held in this boot, in the order in which it was set. Nothing where there is no journal, or only one of another boot.
@@ -286,10 +286,10 @@ impl Journal {
     fn document(&self) -> Result<Option<Document>, HostError> {
         let text = match read_trusted(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|source| self.failed("read", source))?,
+            read => read.map_err(HostError::journal("read", &self.path))?,
         };
-        let document: Document =
-            serde_json::from_slice(&text).map_err(|error| self.failed("read", error.into()))?;
+        let document: Document = serde_json::from_slice(&text)
+            .map_err(|error| HostError::journal("read", &self.path)(error.into()))?;
         Ok((document.boot_id == self.boot_id).then_some(document))
     }
 
@@ -419,15 +419,11 @@ impl Journal {
             let document = Document { boot_id, owner, held: held.to_vec(), immovable: immovable.to_vec() };
             replace_private(&self.path, &serde_json::to_vec_pretty(&document)?)
         };
-        written().map_err(|source| self.failed("write", source))
+        written().map_err(HostError::journal("write", &self.path))
     }
 
     fn sync_folder(&self) -> io::Result<()> {
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
-    }
-
-    fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
-        HostError::Journal { verb, path: self.path.clone(), source }
     }
 }
 

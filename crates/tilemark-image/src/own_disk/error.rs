@@ -1,6 +1,9 @@
 //! Why a disk of the user's own cannot be booted.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use tilemark_units::Bytes;
 
 /// A disk that no guest can boot from.
@@ -125,6 +128,11 @@ pub enum OwnDiskError {
 }
 
 impl OwnDiskError {
+    /// For `map_err` where a file or folder could not be read.
+    pub(super) fn read(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
     /// What the reader should do.
     pub const fn remedy(&self) -> &'static str {
         match self {

@@ -84,8 +84,7 @@ pub fn look_at(path: &Path) -> Result<OwnDisk, OwnDiskError> {
             return Err(OwnDiskError::Deep { path, most: LEVELS_MAX });
         }
         let file = open(&path)?;
-        let bytes =
-            file.metadata().map_err(|source| OwnDiskError::Read { path: path.clone(), source })?.len();
+        let bytes = file.metadata().map_err(OwnDiskError::read(&path))?.len();
         let (format, own) = match stated {
             Some(DiskFormat::Raw) => (DiskFormat::Raw, bytes),
             _ => {
@@ -139,8 +138,7 @@ pub fn refuse_writable(disk: &OwnDisk, users: &[u32]) -> Result<(), OwnDiskError
     // All its files are in one folder.
     let files = disk.levels.iter().map(|level| level.path.as_path());
     for place in files.chain(path.parent()) {
-        let found =
-            fs::metadata(place).map_err(|source| OwnDiskError::Read { path: place.to_owned(), source })?;
+        let found = fs::metadata(place).map_err(OwnDiskError::read(place))?;
         if let Some(why) = writer(&found, users) {
             return Err(OwnDiskError::Writable { path: place.to_owned(), why });
         }
@@ -162,12 +160,12 @@ fn writer(found: &Metadata, users: &[u32]) -> Option<String> {
 
 /// The file itself, without links on the way.
 fn absolute(path: &Path) -> Result<PathBuf, OwnDiskError> {
-    fs::canonicalize(path).map_err(|source| OwnDiskError::Read { path: path.to_owned(), source })
+    fs::canonicalize(path).map_err(OwnDiskError::read(path))
 }
 
 /// Opens a file, and nothing else: a pipe would be waited for without end.
 fn open(path: &Path) -> Result<File, OwnDiskError> {
-    let failed = |source| OwnDiskError::Read { path: path.to_owned(), source };
+    let failed = OwnDiskError::read(path);
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or_default();
     let kind = fs::metadata(path).map_err(failed)?.file_type();
     let what = if kind.is_dir() {
@@ -195,7 +193,7 @@ fn read_at(file: &File, path: &Path, at: u64, most: usize) -> Result<Vec<u8>, Ow
             Ok(0) => break,
             Ok(length) => filled += length,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(OwnDiskError::Read { path: path.to_owned(), source }),
+            Err(source) => return Err(OwnDiskError::read(path)(source)),
         }
     }
     bytes.truncate(filled);

@@ -48,7 +48,7 @@ pub(crate) struct Applied {
 /// Where a file cannot be read, or is not to be trusted.
 pub(crate) fn of_another_home(states: &Path) -> Result<Option<(PathBuf, Applied)>, HostError> {
     let path = host_folder().join(APPLIED_BY);
-    let failed = |source| HostError::Journal { verb: "read", path: path.clone(), source };
+    let failed = HostError::journal("read", &path);
     let home = match read_trusted(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => PathBuf::from(OsString::from_vec(read.map_err(failed)?)),
@@ -68,11 +68,7 @@ pub(crate) fn of_another_home(states: &Path) -> Result<Option<(PathBuf, Applied)
 /// Where that cannot be written.
 pub(crate) fn announce(states: &Path) -> Result<(), HostError> {
     let path = host_folder().join(APPLIED_BY);
-    replace_private(&path, states.as_os_str().as_bytes()).map_err(|source| HostError::Journal {
-        verb: "write",
-        path,
-        source,
-    })
+    replace_private(&path, states.as_os_str().as_bytes()).map_err(HostError::journal("write", &path))
 }
 
 impl HostJournal {
@@ -121,8 +117,7 @@ impl HostJournal {
     /// # Errors
     /// As [`Journal::hold`]; then nothing is applied, or what could not be restored is in the journal.
     pub(crate) fn apply(&self, profile: &str, settings: &[Setting]) -> Result<Vec<Setting>, HostError> {
-        let failed = |source| HostError::Journal { verb: "make", path: self.folder.clone(), source };
-        make_private_folder(&self.folder).map_err(failed)?;
+        make_private_folder(&self.folder).map_err(HostError::journal("make", &self.folder))?;
         let journal = self.journal(APPLYING).owned_by(profile);
         let immovable = journal.hold(settings)?;
         if !journal.held()?.is_empty() {

@@ -370,7 +370,8 @@ impl StateFolder {
     }
 
     fn restore(&self, under_way: Option<&ActiveJob>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
-        let failed = |source| HostError::Journal { verb: "use", path: self.path.join(SETTINGS), source };
+        let path = self.path.join(SETTINGS);
+        let failed = HostError::journal("use", &path);
         let journal = self.journal().map_err(failed)?;
         // Another boot began with its own.
         let boot = boot_id().map_err(failed)?;
@@ -429,7 +430,8 @@ pub(crate) fn is_in_use(held: &Held) -> bool {
 
 /// Restores what the runs of this home shared, as far as no run needs it any more.
 pub(crate) fn restore_shared(states: &Path, tree: &Group) -> Result<Vec<Outcome>, HostError> {
-    let failed = |source| HostError::Journal { verb: "use", path: states.join(".settings.json"), source };
+    let path = states.join(".settings.json");
+    let failed = HostError::journal("use", &path);
     let journal = shared_journal(states).map_err(failed)?;
     let _lock = locked(tree).map_err(|error| failed(named(tree.path(), error)))?;
     // Where an older version noted, in a file that names the boot alone, that it had the tree give the memory controller.

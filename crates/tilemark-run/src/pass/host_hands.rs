@@ -100,7 +100,7 @@ impl HostHands {
 
     /// Sets all of these or none. Returns the vectors that the kernel does not let anybody move.
     fn hold(&self, all: &[OneSetting]) -> Result<Vec<Setting>, HostError> {
-        let failed = |source| HostError::Journal { verb: "use", path: self.state.path().to_owned(), source };
+        let failed = HostError::journal("use", self.state.path());
         let mut immovable = Vec::new();
         for (is_hosts, journal) in self.journals().map_err(failed)? {
             let place = if is_hosts { Place::Host } else { Place::RunNetwork };
@@ -112,7 +112,7 @@ impl HostHands {
     }
 
     fn restored(&self, all: &[OneSetting]) -> Result<Vec<Outcome>, HostError> {
-        let failed = |source| HostError::Journal { verb: "use", path: self.state.path().to_owned(), source };
+        let failed = HostError::journal("use", self.state.path());
         let mut outcomes = Vec::new();
         for (is_hosts, journal) in self.journals().map_err(failed)? {
             let place = if is_hosts { Place::Host } else { Place::RunNetwork };
