@@ -639,15 +639,17 @@ fn a_run_on_kvm_loads_its_guests_and_is_no_measurement() {
     assert_eq!(result["provenance"]["as_it_was"], true, "{:#}", result["provenance"]);
     let point = &result["points"][0];
     assert_eq!((&point["backend"], &point["repeats_kept"]), (&Value::from("kvm"), &Value::from(1)));
-    assert!(point["throughput"]["value"].as_f64().unwrap() > 0.0, "{point:#}");
-    assert_eq!(point["errors"], 0.0, "{point:#}");
+    // How many answers come in time depends on how busy this machine is, and the translator is slow.
+    let load = &json(part(said, "summary"))["loads"][0];
+    assert!(load["completed"].as_u64().unwrap() > 0, "{load:#}");
+    assert_eq!(load["wrong"], 0, "{load:#}");
     assert_eq!(result["verdict"]["status"], "cannot-tell");
     assert_eq!(result["answer"]["holds"], Value::Null);
     let why = result["answer"]["none_because"].as_str().unwrap();
     assert!(why.starts_with("this host is itself emulated"), "{why}");
 }
 
-/// All eight guests, each load answered rightly. MariaDB under two translators takes its time.
+/// All eight guests, each load answered correctly. MariaDB under two translators takes its time.
 #[test]
 #[ignore = "takes some minutes: `make lab`"]
 fn one_tile_of_consolidation_runs_on_kvm() {
