@@ -54,6 +54,12 @@ fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
             if !taken.contains(&at) {
                 problems.push(missing(&left, &at));
             }
+            // The document itself cannot be taken out.
+            if let ([key], Some(all)) = (&at[..], left.as_object_mut()) {
+                all.insert(key.clone(), in_place_of(key));
+                taken.push(at);
+                continue;
+            }
         } else {
             problems.push(problem(&left, typed, &at, &message));
         }
@@ -157,6 +163,11 @@ fn missing(document: &Value, at: &[String]) -> Problem {
     of_a_key(format!("`{}` is missing", place(document, at)), example)
 }
 
+/// What can be read in place of a missing key of the document itself, so that the rest is read too.
+fn in_place_of(key: &str) -> Value {
+    if key == "guest" { Value::Array(Vec::new()) } else { Value::String(String::new()) }
+}
+
 fn of_a_key(message: String, remedy: Option<String>) -> Problem {
     let page = Some("docs/scenarios.md has every key");
     Problem { page, ..Problem::new(message, remedy.unwrap_or_default()) }
@@ -165,6 +176,15 @@ fn of_a_key(message: String, remedy: Option<String>) -> Problem {
 #[cfg(test)]
 mod tests {
     use crate::parse::Draft;
+
+    #[test]
+    fn all_missing_keys_of_a_scenario_are_named_at_once() {
+        let text = "schema = 1\nname = \"x\"\n[measure]\nrepeats = \"many\"\n";
+        let problems = Draft::from_toml(text, "x.toml").unwrap().finish().unwrap_err().to_string();
+        for named in ["`about` is missing", "`guest` is missing", "`measure.repeats`"] {
+            assert!(problems.contains(named), "{named}: {problems}");
+        }
+    }
 
     #[test]
     fn a_number_without_a_unit_is_shown_with_one_as_it_was_typed() {
