@@ -19,7 +19,7 @@ const ALL: [Named<Vec<String>>; 23] = [
         "tiles-32",
         4.0,
         tiles_32,
-        "32 tiles of consolidation, 256 native guests: each answers rightly, and all are gone afterwards",
+        "32 tiles of consolidation, 256 native guests: each answers correctly, and all are gone afterwards",
     ),
     named("kills-native", 8.0, kills_native, "110 native runs, each killed at another moment"),
     named("kills-emulated", 16.0, kills_emulated, "100 emulated runs, each killed at another moment"),

@@ -254,7 +254,7 @@ pub struct StreamSecond {
 pub struct Counts {
     /// Whose intended start came.
     pub offered: u64,
-    /// Answered, rightly.
+    /// Answered correctly.
     pub completed: u64,
     /// Failed: the connection broke or the answer was an error.
     pub failed: u64,
@@ -262,7 +262,7 @@ pub struct Counts {
     pub wrong: u64,
     /// Bytes of the answers' bodies.
     pub bytes: u64,
-    /// Those that were answered rightly within the time that the work calls good; 0 where it names none.
+    /// Those that were answered correctly within the time that the work calls good; 0 where it names none.
     pub good: u64,
     /// The same of the time that the work calls tolerable.
     pub tolerable: u64,

@@ -83,7 +83,7 @@ pub struct Answer {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answered, rightly.
+    /// Answered correctly.
     Right,
     /// Answered with other bytes than those that are right.
     Wrong,

@@ -73,7 +73,7 @@ impl LoadError {
             Self::BadRate { .. } => "give a rate above 0, at most 10,000,000/s",
             Self::BadBursts { .. } => "set `burst_length` above 0 and at most `burst_every`",
             Self::Unreachable { .. } => {
-                "see that the service runs, listens on that address and lets so many connections in"
+                "check that the service runs, listens on that address and accepts that many connections"
             }
             Self::WrongServer { .. } => {
                 "check protocol and port (https:// or `tls` only where the server has TLS); for a certificate give the name that it is \

@@ -89,7 +89,7 @@ pub struct ClientLoad {
     pub name: String,
     /// Requests whose intended start came.
     pub offered: u64,
-    /// Those that were answered rightly.
+    /// Those that were answered correctly.
     pub completed: u64,
     /// Median of their latency, in milliseconds. Absent in older records.
     #[serde(default)]

@@ -74,11 +74,11 @@ pub struct RunResult {
 /// Whether emulated guests work, by what they answered; their times are no measure of anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Function {
-    /// Nine of ten requests were answered rightly, none wrongly, some by every guest, and no guest or service failed.
+    /// Nine of ten requests were answered correctly, none wrongly, some by every guest, and no guest or service failed.
     pub proven: bool,
     /// Requests that were sent to them, or made in them, over all repeats: of web, disk, messages and orders together.
     pub asked: u64,
-    /// Those that were answered rightly.
+    /// Those that were answered correctly.
     pub right: u64,
     /// Those that were answered with the wrong bytes.
     pub wrong: u64,

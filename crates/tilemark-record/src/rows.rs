@@ -15,7 +15,7 @@ pub struct SecondRow {
     pub second: u32,
     /// Requests whose intended start lay in it.
     pub offered: u64,
-    /// Of these, answered rightly.
+    /// Of these, answered correctly.
     pub completed: u64,
     /// Of these, failed or answered wrongly.
     pub errors: u64,

@@ -209,7 +209,7 @@ pub struct LoadFigures {
     pub seconds: f64,
     /// Requests whose intended start came.
     pub offered: u64,
-    /// Requests answered rightly.
+    /// Requests answered correctly.
     pub completed: u64,
     /// Right answers that came within those seconds, also to requests of the warm-up: what a rate is made of. Absent in older
     /// records, whose `seconds` go to the last answer instead.
@@ -375,7 +375,7 @@ pub struct GuestFigures {
     pub tile: u32,
     /// Requests whose intended start came.
     pub offered: u64,
-    /// Requests answered rightly.
+    /// Requests answered correctly.
     pub completed: u64,
     /// Right answers that came within the measurement's seconds, also to requests of the warm-up. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]

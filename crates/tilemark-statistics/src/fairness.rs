@@ -50,7 +50,7 @@ pub struct Demanded {
     pub guest: String,
     /// Requests whose intended start came.
     pub offered: u64,
-    /// Requests answered rightly.
+    /// Requests answered correctly.
     pub completed: u64,
     /// The repeats that the counts are of.
     pub repeats: u32,

@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     /// Show what a run would do and what would stop it; changes nothing
     Plan(PlanArguments),
-    /// Take a first look: how many small mixed guests, in minutes
+    /// Measure how many small mixed guests this host carries, in minutes
     Quick(QuickArguments),
     /// Measure a scenario at every step of its ladder
     Run(RunArguments),
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Fleet(FleetCommand),
     /// Compare runs, or sets of runs, each with the first
     Compare(CompareArguments),
-    /// Draw a record again: HTML, terminal or CSV
+    /// Show the report of a run again: in the terminal, as HTML or as CSV
     Report(ReportArguments),
     /// List, show, tag and remove what was measured; keep baselines
     Runs(RunsArguments),
@@ -98,8 +98,8 @@ pub(crate) struct DoctorArguments {
 /// What of other machines belongs to a run on this host.
 #[derive(Debug, Args)]
 pub(crate) struct SiteFile {
-    /// Other machines: each `[[client]]` of this site file sends loads that have `from = "clients"` (docs/clients.md), and `[network]` has
-    /// the bridge of this host that guests are joined to, and the addresses that they may have (docs/own-bridge.md)
+    /// Site file. Its `[[client]]` machines send the loads that have `from = "clients"` (docs/clients.md). Its `[network]` names a
+    /// bridge of this host, which guests are connected to, and their addresses (docs/own-bridge.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 }
@@ -263,15 +263,15 @@ pub(crate) struct Measuring {
     /// Wait until another run has ended, instead of stopping
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Wait until other programs leave the host's processors alone, at most this long, such as 10m: before the first repeat, and after
-    /// each one that they disturbed. It shows which programs are loud
+    /// Wait until other programs use little CPU time, at most this long, such as 10m: before the first repeat, and after each repeat
+    /// that they disturbed. The programs that use much are shown
     #[arg(long, value_name = "TIME", conflicts_with = "not_alone")]
     pub(crate) wait_quiet: Option<Span>,
     /// Run at the same time as another run; the verdict is then at best "cannot tell"
     #[arg(long)]
     pub(crate) not_alone: bool,
-    /// Start this shell command as root when the measured seconds of a repeat begin, such as a profiler. When they are over it gets
-    /// SIGINT, and is killed if it does not end. Guests' names and pids are in its environment
+    /// Start this shell command, such as a profiler, as root when the measured seconds of a repeat begin. It gets SIGINT when they
+    /// end, and is killed if it goes on. Guests' names and pids are in its environment
     #[arg(long, value_name = "COMMAND", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) hook_before: Option<String>,
     /// Run this shell command as root when the measured seconds of a repeat are over, while its guests are still there
@@ -348,7 +348,7 @@ pub(crate) struct InterferenceArguments {
     pub(crate) resolution: Resolution,
     #[command(flatten)]
     pub(crate) site: SiteFile,
-    /// Measure the pairs that look slow in so many more blocks; 0: none
+    /// Number of further blocks for pairs that look slow; 0: none
     #[arg(long, default_value_t = CONFIRM_BLOCKS, value_name = "NUMBER")]
     pub(crate) confirm: u32,
     #[command(flatten)]
@@ -754,6 +754,7 @@ pub(crate) enum DataCommand {
 
 /// `tilemark data store`.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("target").required(true))]
 pub(crate) struct DataStoreArguments {
     /// Size of the data as CSV, 10MB to 100GB; with `--as ds2` a DVD Store 2 size: S, M, L, or 1MB to 4095GB
     #[arg(long, value_name = "SIZE")]
@@ -771,11 +772,11 @@ pub(crate) struct DataStoreArguments {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<usize>,
     /// Folder for the CSV files, new or empty
-    #[arg(long, value_name = "DIR", required_unless_present = "into")]
+    #[arg(long, value_name = "DIR", group = "target")]
     pub(crate) out: Option<PathBuf>,
     /// Load the data into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a
     /// socket, ?ssl-mode=required or ?sslmode=require for TLS. Set the password in TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
-    #[arg(long, value_name = "URL", conflicts_with = "out")]
+    #[arg(long, value_name = "URL", group = "target")]
     pub(crate) into: Option<String>,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -1013,8 +1014,8 @@ pub(crate) enum HostCommand {
     Restore(JsonOnly),
     /// Show which profile is applied, with the values now and before
     Status(JsonOnly),
-    /// Find out which settings of a profile pay on this host: all are tested together by a design, and each one that looks real is then
-    /// tested alone
+    /// Find out which settings of a profile improve performance on this host: all are screened together in a designed experiment, then
+    /// each setting that seems to have an effect is tested alone
     Try(Box<TryArguments>),
     /// Print a profile in the format of another program. Settings that the format cannot hold are in its comments
     Export {
@@ -1031,8 +1032,8 @@ pub(crate) enum HostCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Bind running guests of QEMU and libvirt to NUMA nodes or processors, and move their memory there. Guests that no line names
-    /// are not touched
+    /// Bind running guests of QEMU and libvirt to NUMA nodes or processors, and move their memory there. Only the guests that the file
+    /// names are changed
     Pin {
         /// A file with one guest a line: a name, in which * and ? are wildcards, then nodes (`web-* 0-1`) or processors
         /// (`db cpus 4-7`)
@@ -1060,7 +1061,7 @@ pub(crate) struct TryArguments {
     /// Also try this dangerous setting; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) allow: Vec<String>,
-    /// Number of pairs of repeats that confirm each setting that looks real; 0 confirms nothing
+    /// Number of pairs of repeats that test each setting which seems to have an effect; 0 tests none
     #[arg(long, default_value_t = 12, value_name = "NUMBER")]
     pub(crate) pairs: u32,
     /// Tile count to use instead of the first of the scenario's ladder
@@ -1095,7 +1096,7 @@ pub(crate) enum FleetCommand {
     Run(FleetRunArguments),
     /// Show what each host of a fleet run is doing
     Status(FleetNamed),
-    /// Take home the records of hosts that have ended; may be repeated
+    /// Copy the records of hosts that have ended to this machine; may be repeated
     Collect(FleetNamed),
     /// End the work of all hosts, and collect what they have finished
     Cancel(FleetNamed),
@@ -1105,7 +1106,7 @@ pub(crate) enum FleetCommand {
     Report(FleetReportArguments),
     /// Compare two runs of a fleet, host by host
     Compare(FleetCompareArguments),
-    /// Measure the hosts that differ again, together with as many hosts that do not
+    /// Measure the hosts that differed once more, together with as many hosts that did not
     Confirm(FleetConfirmArguments),
 }
 
@@ -1150,7 +1151,7 @@ pub(crate) struct FleetConfirmArguments {
     /// Compare hosts within the first of their `groups` in the site file, as `fleet report --site-groups` does
     #[arg(long)]
     pub(crate) site_groups: bool,
-    /// Reach the hosts as this site file has them, where an address or the carrier has changed
+    /// Use the addresses and the engine of this site file, if they have changed
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
     #[command(flatten)]
@@ -1166,7 +1167,7 @@ pub(crate) struct FleetForms {
     /// Write it as Markdown into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Leave out host names, addresses and the words of hosts themselves
+    /// Leave out host names, addresses and messages from the hosts
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -1218,7 +1219,7 @@ pub(crate) struct FleetRunArguments {
     pub(crate) site: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) work: FleetWork,
-    /// Go on with a fleet run whose command was ended: hosts that have the work are not given it again. Default: the newest
+    /// Continue an interrupted fleet run: hosts that already have the job do not get it again. Default: the newest
     #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = [
         "scenario", "capacity", "on", "preset", "set", "trust", "seed", "tiles", "within", "offline",
     ])]
@@ -1226,7 +1227,7 @@ pub(crate) struct FleetRunArguments {
     /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all; with --resume, as before
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) at_once: Option<u16>,
-    /// Return when all is submitted; `fleet collect` takes the records home
+    /// Return when all is submitted; `fleet collect` copies the records to this machine
     #[arg(long, conflicts_with = "at_once")]
     pub(crate) detach: bool,
     /// Wait no longer than this, such as 2h. Hosts that have not ended then go on, and are listed; with --at-once, no further host begins
@@ -1242,7 +1243,7 @@ pub(crate) struct FleetNamed {
     /// The fleet run: its id, a unique prefix of it, `last` or a path
     #[arg(default_value = "last", value_name = "ID")]
     pub(crate) fleet: String,
-    /// Reach the hosts as this site file has them, where an address or the carrier has changed
+    /// Use the addresses and the engine of this site file, if they have changed
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
     #[command(flatten)]

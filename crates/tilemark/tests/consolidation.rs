@@ -59,10 +59,10 @@ fn every_load_of_the_tile_of_eight_guests_is_answered_correctly() {
         &real,
         &["consolidation", "--preset", "quick", "--tiles", "1", "--set", "measure.length=4s"],
     );
-    every_load_is_answered_rightly(&summary);
+    every_load_is_answered_correctly(&summary);
 }
 
-fn every_load_is_answered_rightly(summary: &RepeatSummary) {
+fn every_load_is_answered_correctly(summary: &RepeatSummary) {
     let names: Vec<&str> = summary.loads.iter().map(|load| load.name.as_str()).collect();
     assert_eq!(names, ["web", "web-inside", "compute", "files", "database"]);
     for load in &summary.loads {
@@ -92,7 +92,7 @@ fn each_of_256_guests_answers_correctly_and_all_are_gone_afterwards() {
     let said = running.said();
     real.all_gone(&all, under_way.cgroup.as_slice());
     let summary = the_repeat(&real, &said);
-    every_load_is_answered_rightly(&summary);
+    every_load_is_answered_correctly(&summary);
     for one in &summary.uses {
         assert_eq!(one.guests, TILES, "{}", one.guest);
     }

@@ -40,8 +40,11 @@ fn guests_are_pinned_by_a_file_and_unpinned_again() {
     assert_eq!((processors(&mine), processors(&other)), ("0".to_owned(), before.clone()));
     home.says(&["host", "unpin"]).ended(0).with_output("1 thread as before");
     assert_eq!(processors(&mine), before);
-    let nothing =
-        if common::is_root() { "No guest that runs was pinned." } else { "This user has pinned no guest" };
+    let nothing = if common::is_root() {
+        "No running guest is pinned."
+    } else {
+        "This user has pinned no running guest"
+    };
     assert!(home.says(&["host", "unpin"]).out.starts_with(nothing));
 }
 

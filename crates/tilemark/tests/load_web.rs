@@ -30,7 +30,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that answers rightly.
+    /// One that answers correctly.
     fn start() -> Self {
         Self::failing_each(u64::MAX)
     }

@@ -62,7 +62,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan ab web --on native --b load.web.rate=300", 2, "write `--b load.web.rate=300/s`"),
     ("plan web --on native --preset quik", 2, "host"),
     ("plan web --on native --set load.wob.rate=1/s", 2, "no `wob`; there are: web"),
-    ("plan web --on native --set load.web.rate=0/s", 2, "without a rate"),
+    ("plan web --on native --set load.web.rate=0/s", 2, "an open loop with the rate 0"),
     ("plan web --on native --set load.web.rate=10/day", 2, "`10/day` is not a rate"),
     ("plan web --on native --set load.web.loop=open-ish", 2, "open-ish"),
     ("plan web --on native --set load.web.web.path=/", 2, "has no `pages`"),
@@ -78,7 +78,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --set measure.start=lift", 2, "lift"),
     ("plan web --on native --tiles 0", 2, "is not a valid ladder"),
     ("plan web --on native --tiles 4,2", 2, "is not a valid ladder"),
-    ("plan web --on native --tiles 1200", 2, "1200 tiles are 1200 guests"),
+    ("plan web --on native --tiles 1200", 2, "1200 tiles are 1200 guests, and a bridge serves 1,000 at most"),
     ("plan web --on native --set guest.web.vcpus=0", 2, "has no processor"),
     ("plan web --on native --set guest.web.vcpus=4096", 2, "has 4096 processors"),
     ("plan web --on native --set guest.web.memory=1MiB", 2, "of memory"),
@@ -314,7 +314,9 @@ fn what_interference_and_host_try_would_do_is_planned() {
     let tried = home.says(&["plan", "host", "try", "web", "--on", "native", "--profile", profile]).ended(0);
     assert!(tried.out.contains("\nTries     2 settings of the profile p are screened in "), "{tried:?}");
     assert!(
-        tried.out.contains("\nTries     then each setting that looks real is confirmed alone in 12 pairs")
+        tried.out.contains(
+            "\nTries     then each setting that seems to have an effect is tested alone in 12 pairs"
+        )
     );
     let nowhere = ["plan", "host", "try", "web", "--profile", profile, "--keep", "/nowhere/kept.toml"];
     assert_eq!(

@@ -150,7 +150,7 @@ mod tests {
     /// Until it is stopped.
     const FOREVER: Span = Span::new(Duration::from_secs(3600));
 
-    /// Answers rightly for as long as the test's process lives.
+    /// Answers correctly for as long as the test's process lives.
     fn web_server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

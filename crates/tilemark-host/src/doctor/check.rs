@@ -65,7 +65,7 @@ fn blocking(key: &str, blocks: &[Backend], words: Words<'_>) -> Finding {
 
 fn accelerator(facts: &HostFacts) -> Vec<Finding> {
     let kvm = &facts.accelerators.kvm;
-    let cost = "no guest at hardware speed: no capacity answer for guests and no cost of virtualization. Native figures \
+    let cost = "no guest runs at hardware speed: there is no capacity of guests and no cost of virtualization. Native figures \
                 remain, and emulated guests, which only show that things work";
     let what = |what: &str| format!("{what}: {}", kvm.reason);
     let inside = matches!(facts.virtualisation, Fact::Value(Virtualisation::Guest { .. }));
@@ -451,7 +451,7 @@ fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
             Words {
                 what: format!("this host is itself a guest{under}"),
                 cost: "its neighbours and its hypervisor affect every figure, and change from hour to hour",
-                remedy: "measure on bare metal, or repeat more and compare sides in turn only",
+                remedy: "measure on bare metal; otherwise use more repeats, and compare only with `tilemark ab`",
             },
         ),
     })

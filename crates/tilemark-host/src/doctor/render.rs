@@ -55,7 +55,7 @@ pub fn render_text(facts: &HostFacts, findings: &[Finding], style: Style) -> Str
     host(&mut page, facts);
     page.heading("Accelerator");
     accelerator(&mut page, facts);
-    page.heading("Kernel offers");
+    page.heading("Kernel features");
     kernel(&mut page, facts);
     page.heading("Tools");
     for tool in &facts.tools {
@@ -333,7 +333,7 @@ fn kernel(page: &mut Page, facts: &HostFacts) {
 
 fn group(page: &mut Page, severity: &Severity, findings: &[Finding]) {
     let (heading, paint) = match severity {
-        Severity::Blocks => ("Blocks", Paint::Bad),
+        Severity::Blocks => ("Blocking problems", Paint::Bad),
         Severity::Limits => ("Limits", Paint::Warning),
         Severity::Distorts => ("Distorts figures", Paint::Warning),
         Severity::NiceToHave => ("Good to know", Paint::Faint),

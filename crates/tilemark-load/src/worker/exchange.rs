@@ -246,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// A request was answered, rightly or not.
+    /// A request was answered, correctly or not.
     fn answered(&mut self, place: usize, due: Due, answer: Answer, now: u64, links: &Links) {
         self.asking -= 1;
         let connection = &mut self.connections[place];

@@ -85,9 +85,10 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     }
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Open && rate <= 0.0 && facts.needs_rate() {
+        let what = if load.rate.is_some() { "the rate 0" } else { "no rate" };
         say(
-            format!("load `{name}` is an open loop without a rate"),
-            "write `rate = \"100/s\"` or `loop = \"closed\"`",
+            format!("load `{name}` is an open loop with {what}"),
+            "give a rate above 0, such as `rate = \"100/s\"`, or `loop = \"closed\"`",
         );
     }
     if load.loop_kind == LoopKind::Closed && load.rate.is_some() {

@@ -21,8 +21,8 @@ pub(super) fn check_ladder(scenario: &Scenario, say: &mut Say<'_>) {
     if most.saturating_mul(per_tile) > GUESTS_MAX {
         let guests = most.saturating_mul(per_tile);
         say(
-            format!("{most} tiles are {guests} guests"),
-            "a bridge serves 1,000 guests at most: lower `ladder.tiles`",
+            format!("{most} tiles are {guests} guests, and a bridge serves 1,000 at most"),
+            "lower `ladder.tiles`",
         );
     }
 }

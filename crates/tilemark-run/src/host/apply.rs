@@ -251,7 +251,7 @@ pub(super) fn agreed(plan: &HostPlan, consent: &Consent) -> Result<(), Failure> 
     let changes = counted(plan.changes().filter(is_set).count() as u64, "setting");
     let message =
         format!("nothing was changed: applying `{}` would change {changes} of this host", plan.profile);
-    let remedy = "look at the plan (`tilemark host plan`), then say `--yes`";
+    let remedy = "look at the plan (`tilemark host plan`), then add `--yes`";
     Err(Failure::new(FailureCode::BadInput, message, remedy))
 }
 

@@ -12,7 +12,12 @@ impl HostPlan {
         let (dangerous, harmless): (Vec<&Planned>, _) =
             self.changes().partition(|planned| planned.danger.needs_consent());
         add(&mut text, &harmless, "would change", &changed);
-        add(&mut text, &dangerous, "would change only where named, since dangerous", &changed);
+        add(
+            &mut text,
+            &dangerous,
+            "would change only with `--allow KEY`, because they are dangerous",
+            &changed,
+        );
         self.add(&mut text, State::Refused, "cannot be set on this host, so nothing is applied", &refused);
         self.add(&mut text, State::AsWanted, "already as wanted", &as_wanted);
         self.add(&mut text, State::Spread, "unchanged, because the kernel spreads them itself", &as_wanted);
@@ -91,13 +96,13 @@ fn refused(text: &mut String, planned: &Planned) {
 fn not_set(text: &mut String, one: &NotSet) {
     let today = match one.today {
         None => "",
-        Some(Today::Same) => ", exists today",
-        Some(Today::Default) => ", the default today",
-        Some(Today::Renamed) => ", renamed since",
-        Some(Today::Gone) => ", gone since",
-        Some(Today::Obsolete) => ", obsolete today",
+        Some(Today::Same) => "; it exists today",
+        Some(Today::Default) => "; the default today",
+        Some(Today::Renamed) => "; renamed since then",
+        Some(Today::Gone) => "; removed since then",
+        Some(Today::Obsolete) => "; obsolete today",
     };
-    let then = one.then.as_ref().map(|then| format!(": then {then}")).unwrap_or_default();
+    let then = one.then.as_ref().map(|then| format!(": {then}")).unwrap_or_default();
     line(text, format_args!("  {}{then}{today}", one.key));
     if let Some(note) = &one.note {
         line(text, format_args!("      {note}"));

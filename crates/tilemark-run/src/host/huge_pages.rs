@@ -16,7 +16,7 @@ pub(super) fn refuse_more_than_memory(root: &Root, settings: &mut [Planned]) {
     }
     let why = Refusal {
         message: format!(
-            "its further huge pages are {}, and this host has {} of memory available",
+            "it needs {} more for huge pages, and {} of memory is available",
             Bytes::new(more).rounded(),
             available.rounded()
         ),
@@ -25,8 +25,7 @@ pub(super) fn refuse_more_than_memory(root: &Root, settings: &mut [Planned]) {
     };
     for planned in settings.iter_mut().filter(|planned| planned.state == State::Changes) {
         if change(planned).is_some_and(|change| change.more > 0) {
-            let message = format!("{} = {}: {}", planned.name, planned.wanted, why.message);
-            planned.why = Some(Refusal { message, ..why.clone() });
+            planned.why = Some(why.clone());
             planned.state = State::Refused;
         }
     }

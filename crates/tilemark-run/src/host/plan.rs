@@ -340,7 +340,7 @@ impl HostPlan {
         let words = |planned: &Planned| {
             let now = planned.now.as_deref().unwrap_or("unknown");
             let Planned { name, wanted, danger, key, .. } = planned;
-            format!("{name} is {now}, not {wanted} (danger: {}); `--allow {key}` sets it", danger.name())
+            format!("{name} is {now}, not {wanted} (danger: {}); `--allow {key}` includes it", danger.name())
         };
         left_out.map(words).collect()
     }

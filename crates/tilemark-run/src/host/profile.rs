@@ -36,7 +36,10 @@ pub fn read(profile: &str) -> Result<Profile, Failure> {
 pub fn text(profile: &str) -> Result<String, Failure> {
     if !profile.contains('/') && !profile.ends_with(".toml") {
         let Some(found) = builtin(profile) else {
-            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", NAMES.join(", "));
+            let remedy = format!(
+                "there are: {}; to use a file, give a path with a `/` or a name that ends in `.toml`",
+                NAMES.join(", ")
+            );
             return Err(Failure::new(FailureCode::BadInput, format!("no profile `{profile}`"), remedy));
         };
         return Ok(found.text.to_owned());

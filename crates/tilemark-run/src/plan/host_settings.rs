@@ -131,7 +131,7 @@ pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
         let on = match &plan.screening {
             _ if points.len() == plan.points.len() => Vec::new(),
             // As the design has it.
-            Some(_) => vec!["half of the rows".to_owned()],
+            Some(_) => vec!["half of the repeats".to_owned()],
             None => names(&points),
         };
         planned.push(PlannedSetting {
@@ -331,7 +331,7 @@ pub(crate) fn screening(name: &str, allow: &[String], pairs: u32) -> Result<Scre
 
 /// A line of a profile as it is screened, or why it is not.
 fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSetting, String>, Failure> {
-    let Some(value) = line.value else { return Ok(Err("the profile gives it no value today".to_owned())) };
+    let Some(value) = line.value else { return Ok(Err("the profile sets no value for it".to_owned())) };
     let parts = match parts_of(&line.key, &value) {
         Ok(parts) => parts,
         Err(error)

@@ -21,7 +21,7 @@ use tilemark_plan::{
     place::check_expanded,
     plan::{Backend, HostSummary, Plan, shell_word},
     relative_paths::{RelativePath, relative_paths},
-    resolve::{Request, Sides, as_asked, resolve},
+    resolve::{HOST_PRESET, Request, Sides, as_asked, resolve},
     scenario::{FROM_CLIENTS, Scenario},
     screening::Design,
     trust::{HostUse, HostUseKind, host_uses, not_typed},
@@ -420,7 +420,10 @@ pub fn text_of(scenario: &str) -> Result<String, Failure> {
     if !scenario.contains('/') && !scenario.ends_with(".toml") {
         let known: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
         return builtin(scenario).map(|builtin| builtin.text.to_owned()).ok_or_else(|| {
-            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
+            let remedy = format!(
+                "there are: {}; to use a file, give a path with a `/` or a name that ends in `.toml`",
+                known.join(", ")
+            );
             Failure::new(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
         });
     }
@@ -438,7 +441,7 @@ pub struct Listed {
     pub name: &'static str,
     /// What it measures.
     pub about: String,
-    /// Its presets.
+    /// Its presets; that of every scenario is last.
     pub presets: Vec<String>,
 }
 
@@ -446,7 +449,7 @@ pub struct Listed {
 pub fn scenarios() -> Vec<Listed> {
     let listed = |builtin: &tilemark_plan::builtin::Builtin| {
         let scenario = Draft::from_toml(builtin.text, builtin.name).ok()?.finish().ok()?;
-        let presets = scenario.preset.keys().cloned().collect();
+        let presets = scenario.preset.keys().cloned().chain([HOST_PRESET.to_owned()]).collect();
         Some(Listed { name: builtin.name, about: scenario.about.trim().to_owned(), presets })
     };
     BUILTINS.iter().filter_map(listed).collect()

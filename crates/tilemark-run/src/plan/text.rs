@@ -15,7 +15,7 @@ use tilemark_plan::{
     interference::CONFIRMED_PAIRS_MAX,
     own_bridge::OwnBridge,
     place::in_words,
-    plan::{Demand, LoadPlan, Plan, Point},
+    plan::{Demand, LoadPlan, Plan, Point, SideName},
     resolve::Sides,
     scenario::{Gate, Surge, SurgeAt},
     screening::LeftOut,
@@ -28,7 +28,7 @@ use tilemark_units::{Rate, Span, counted, ranges};
 pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     let plan = &prepared.plan;
     let expected = &plan.expected;
-    let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
+    let awake = if plan.kept_awake().is_empty() { "" } else { ", deep idle states off" };
     let mut lines = paragraph(&format!("{}: {}", plan.scenario.name, plan.scenario.about));
     lines.push(String::new());
     let mut rows =
@@ -44,7 +44,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     rows("Guests", vec![guests]);
     rows("Load on", vec![format!("{}{awake}", threads(&plan.processors.load))]);
     rows("Guests on", vec![threads(&plan.processors.guests)]);
-    rows("Gate", vec![gate_words(&plan.scenario.gate)]);
+    rows("Gate", vec![gates(plan)]);
     rows("Image", vec![looked.image.clone()]);
     rows("Tries", screening(plan));
     rows("Confirms", confirms(plan).into_iter().collect());
@@ -148,8 +148,8 @@ fn lowered(plan: &Plan) -> Vec<String> {
     }
     let line = |(name, (least, from)): (&str, (f64, Rate))| {
         format!(
-            "`{name}` asks each guest {}/s or a little more instead of {from}: what it can serve \
-             (`--set load.{name}.rate={from}` asks for all)",
+            "`{name}` sends each guest {}/s or a little more, because an emulated guest cannot serve {from} \
+             (`--set load.{name}.rate={from}` sends the full rate)",
             (100.0 * least).round() / 100.0
         )
     };
@@ -285,7 +285,7 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     let alone = Span::new(one * 2 * screening.pairs);
     let mut lines = vec![
         format!(
-            "{} of the profile {} are screened in {} repeats (one at a time, the same would take {} with a shared baseline, \
+            "{} of the profile {} are screened in {} repeats (settings tested one at a time would need {} with a shared baseline, \
              {} in pairs)",
             counted(settings as u64, "setting"),
             screening.profile,
@@ -294,15 +294,15 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
             runs_one_at_a_time(pairs, settings)
         ),
         format!(
-            "the smallest effect that is found 95 times of 100: {} where repeats scatter by 2 %, as throughput does on a quiet host; {} \
-             where by 10 %, as p99 does",
+            "smallest effect that is found in 95 of 100 cases: {} if repeats vary by 2 %, as throughput does on a quiet host; {} \
+             if they vary by 10 %, as p99 does",
             found(0.02),
             found(0.1)
         ),
     ];
     if screening.pairs > 0 {
         lines.push(format!(
-            "then each setting that looks real is confirmed alone in {}, about {} for the first of them",
+            "then each setting that seems to have an effect is tested alone in {}, about {} for the first of them",
             counted(screening.pairs, "pair"),
             alone.rounded()
         ));
@@ -414,8 +414,20 @@ fn point_where(point: &Point, own: impl IntoIterator<Item = String>) -> Vec<Stri
     let mut parts = vec![format!("{guests:>11} on {}", point.backend.name())];
     parts.extend(own);
     parts.iter_mut().for_each(|part| part.push(','));
-    parts.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
+    parts.push(format!(
+        "{} × ({} warm-up + {})",
+        point.measure.repeats, point.measure.warmup, point.measure.length
+    ));
     flowing(&tiles, tiles.len(), &parts)
+}
+
+/// The limits of a plan; where its two sides have different ones, those of each.
+fn gates(plan: &Plan) -> String {
+    let of_side = |side| plan.points.iter().find(|point| point.side == Some(side)).map(|point| &point.gate);
+    match [SideName::A, SideName::B].map(of_side) {
+        [Some(a), Some(b)] if a != b => format!("side A: {}; side B: {}", gate_words(a), gate_words(b)),
+        _ => gate_words(&plan.scenario.gate),
+    }
 }
 
 /// The limits that every count of tiles is held to.

@@ -77,9 +77,9 @@ pub struct WebLoadResult {
     pub seconds: f64,
     /// Requests whose intended start came.
     pub offered: u64,
-    /// Requests answered rightly.
+    /// Requests answered correctly.
     pub completed: u64,
-    /// Requests answered rightly, a second.
+    /// Requests answered correctly, a second.
     pub requests_per_s: f64,
     /// Bytes of bodies a second, in 10^6.
     pub megabytes_per_s: f64,

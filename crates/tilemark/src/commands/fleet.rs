@@ -25,7 +25,7 @@ use tilemark_run::{
     plan::prepare::{self, Asked},
     run::result::draw_to,
 };
-use tilemark_units::Span;
+use tilemark_units::{Span, counted};
 
 /// A scenario's file is a part of the script that each host gets.
 const SCENARIO_BYTES_MAX: usize = 32 << 10;
@@ -253,7 +253,8 @@ fn in_minutes(time: &str) -> String {
 }
 
 fn plan_text(planned: &Planned) -> String {
-    let mut lines = vec![format!("{} asked, {} fit.", planned.asked, planned.fit)];
+    let mut lines =
+        vec![format!("{} of {} can measure.", planned.fit, counted(planned.asked as u64, "host"))];
     for host in &planned.hosts {
         let time = host
             .time
@@ -262,7 +263,11 @@ fn plan_text(planned: &Planned) -> String {
             .unwrap_or_default();
         let version =
             host.version.as_ref().map(|version| format!(", Tilemark {version}")).unwrap_or_default();
-        lines.push(format!("\n{}  {}{version}{time}", host.name, if host.fit { "fit" } else { "unfit" }));
+        lines.push(format!(
+            "\n{}  {}{version}{time}",
+            host.name,
+            if host.fit { "can measure" } else { "cannot measure" }
+        ));
         lines.extend(host.problems.iter().map(|problem| format!("  error: {problem}")));
         lines.extend(host.notes.iter().map(|note| format!("  note: {note}")));
     }

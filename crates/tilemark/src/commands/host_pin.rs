@@ -77,9 +77,9 @@ fn undone(undone: &Undone) -> String {
 /// Root's pins are in root's own journal.
 fn nothing_undone(is_root: bool) -> &'static str {
     if is_root {
-        "No guest that runs was pinned."
+        "No running guest is pinned."
     } else {
-        "This user has pinned no guest that runs. Those that root pinned: `sudo tilemark host unpin`."
+        "This user has pinned no running guest. For those that root pinned: `sudo tilemark host unpin`."
     }
 }
 
@@ -95,6 +95,6 @@ mod tests {
     #[test]
     fn an_ordinary_user_is_shown_where_roots_pins_are() {
         assert!(nothing_undone(false).contains("`sudo tilemark host unpin`"));
-        assert_eq!(nothing_undone(true), "No guest that runs was pinned.");
+        assert_eq!(nothing_undone(true), "No running guest is pinned.");
     }
 }
