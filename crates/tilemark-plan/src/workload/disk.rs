@@ -6,12 +6,8 @@ use crate::problem::Say;
 use crate::program::{FIO, Program};
 use crate::scenario::{guest::Guest, measure::Measure, role::Role, timing::LoopKind};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use tilemark_units::{Bytes, Fraction};
-
-/// `/dev/vda` is the image; its data disks are called vdb to vdz.
-const DISKS_MAX: usize = 25;
-/// Requests in flight in a guest at a rate: each has a thread.
-const UNDER_WAY_MAX: u64 = 1024;
 
 /// For role `disk`: random, direct requests, made and measured inside the guest. At a `rate`, an open loop of our own makes
 /// them. As fast as possible (`saturate`, or `loop = "closed"`), fio makes them with libaio, one job a disk.
@@ -40,6 +36,25 @@ impl Default for DiskParameters {
 }
 
 impl DiskParameters {
+    /// Most data disks of a guest: `/dev/vda` is the image, and they are called vdb to vdz.
+    pub const DISKS_MAX: usize = 25;
+    /// Requests that can be in flight on one disk.
+    pub const DEPTHS: RangeInclusive<u32> = 1..=4096;
+    /// Most requests in flight on all disks of a guest at a rate. Each has a thread: this is more than a guest's disks can do at once, and
+    /// little memory.
+    pub const IN_FLIGHT_MAX: u64 = 1024;
+
+    /// Whether `block_size` is whole sectors of 512 B, from one sector to 16 MiB.
+    pub fn has_possible_block_size(&self) -> bool {
+        let block = self.block_size.get();
+        (512..=16 << 20).contains(&block) && block.is_multiple_of(512)
+    }
+
+    /// Requests in flight on so many disks, at most.
+    pub fn in_flight_on(&self, disks: usize) -> u64 {
+        u64::from(self.depth) * disks as u64
+    }
+
     /// fio takes the share of reads as a whole number of hundredths (`rwmixread`).
     fn check_share(&self, load: &LoadKeys<'_>, say: &mut Say<'_>) {
         /// What the number of a share in binary lies beside it.
@@ -73,7 +88,7 @@ impl Facts for DiskParameters {
     }
 
     fn in_flight(&self, at: At) -> InFlight {
-        InFlight::steady(u64::from(self.depth) * at.disks as u64, "request")
+        InFlight::steady(self.in_flight_on(at.disks), "request")
     }
 
     fn needs_rate(&self) -> bool {
@@ -87,17 +102,16 @@ impl Facts for DiskParameters {
             let message = format!("load `{name}` works on disks and guest `{}` has none", guest.name);
             return say(message, "add a `[[guest.disk]]`");
         }
-        let block = self.block_size.get();
-        if !(512..=16 << 20).contains(&block) || !block.is_multiple_of(512) {
+        if !self.has_possible_block_size() {
             say(
                 format!("load `{name}` has a `block_size` of {}", self.block_size),
                 "use whole sectors of 512B, at most 16MiB",
             );
         }
-        if !(1..=4096).contains(&self.depth) {
+        if !Self::DEPTHS.contains(&self.depth) {
             say(format!("load `{name}` has a `depth` of {}", self.depth), "use 1 to 4096");
         }
-        if disks > DISKS_MAX {
+        if disks > Self::DISKS_MAX {
             say(format!("guest `{}` has {disks} disks", guest.name), "give it at most 25");
         }
         if let Some(disk) = guest.disk.iter().find(|disk| disk.size < self.block_size) {
@@ -111,9 +125,9 @@ impl Facts for DiskParameters {
             );
         }
         self.check_share(load, say);
-        let under_way = u64::from(self.depth) * disks as u64;
-        if load.loop_kind == LoopKind::Open && !self.saturate && under_way > UNDER_WAY_MAX {
-            let message = format!("load `{name}` may have {under_way} requests in flight at its rate");
+        let in_flight = self.in_flight_on(disks);
+        if load.loop_kind == LoopKind::Open && !self.saturate && in_flight > Self::IN_FLIGHT_MAX {
+            let message = format!("load `{name}` may have {in_flight} requests in flight at its rate");
             say(
                 message,
                 "lower `depth` until all disks together have at most 1024, or write `saturate = true`",

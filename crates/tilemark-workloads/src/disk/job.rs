@@ -18,8 +18,7 @@ pub fn data_disks(count: u32) -> Result<Vec<Target>, WorkloadError> {
     if count == 0 {
         return Err(WorkloadError::NoDisk);
     }
-    // vdb to vdz: 25 disks.
-    if count > 25 {
+    if count as usize > DiskParameters::DISKS_MAX {
         return Err(WorkloadError::BadDisk { what: "number of disks", value: u64::from(count) });
     }
     let path = |index: u32| format!("/dev/vd{}", char::from(b'b' + index as u8));
@@ -29,7 +28,7 @@ pub fn data_disks(count: u32) -> Result<Vec<Target>, WorkloadError> {
 /// Bytes of one request.
 pub(super) fn block_size(parameters: &DiskParameters) -> Result<usize, WorkloadError> {
     let block = parameters.block_size.get();
-    if !(512..=16 << 20).contains(&block) || !block.is_multiple_of(512) {
+    if !parameters.has_possible_block_size() {
         return Err(WorkloadError::BadDisk { what: "block_size", value: block });
     }
     Ok(block as usize)
@@ -43,7 +42,7 @@ pub fn job_file(
     seed: u64,
 ) -> Result<String, WorkloadError> {
     let block = block_size(parameters)?;
-    if !(1..=4096).contains(&parameters.depth) {
+    if !DiskParameters::DEPTHS.contains(&parameters.depth) {
         return Err(WorkloadError::BadDisk { what: "depth", value: u64::from(parameters.depth) });
     }
     if targets.is_empty() {
@@ -113,6 +112,8 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused() {
         assert!(matches!(data_disks(0), Err(WorkloadError::NoDisk)));
+        assert_eq!(data_disks(25).unwrap()[24].path, "/dev/vdz");
+        assert!(matches!(data_disks(26), Err(WorkloadError::BadDisk { value: 26, .. })));
         let parameters = DiskParameters { block_size: Bytes::new(1000), ..DiskParameters::default() };
         let refused = job_file(&parameters, &data_disks(1).unwrap(), 5.0, 9);
         assert!(matches!(refused, Err(WorkloadError::BadDisk { what: "block_size", value: 1000 })));

@@ -23,8 +23,6 @@ use tilemark_plan::workload::DiskParameters;
 
 /// What direct input and output needs of an address in memory, on any disk.
 const ALIGNMENT: usize = 4096;
-/// Each request in flight has a thread: more than a guest's disks can do at once, and little memory.
-const UNDER_WAY_MAX: u64 = 1024;
 
 /// Does an open loop on the targets.
 pub(super) fn run(
@@ -40,10 +38,10 @@ pub(super) fn run(
     let disks: Vec<Disk> =
         targets.iter().map(|target| Disk::open(target, block)).collect::<Result<_, _>>()?;
     let disks = Arc::new(disks);
-    // Depth is for each disk; a request goes to any disk, so it is the most under way on all of them.
-    let depth = u64::from(parameters.depth) * targets.len() as u64;
-    if !(1..=UNDER_WAY_MAX).contains(&depth) {
-        return Err(WorkloadError::BadDisk { what: "depth, over all its disks", value: depth });
+    // Depth is for each disk. A request goes to any disk, so all of them together have one limit.
+    let in_flight = parameters.in_flight_on(targets.len());
+    if !(1..=DiskParameters::IN_FLIGHT_MAX).contains(&in_flight) {
+        return Err(WorkloadError::BadDisk { what: "depth, over all its disks", value: in_flight });
     }
     let request = |slot| -> Box<dyn Operation> {
         Box::new(Request {
@@ -53,7 +51,7 @@ pub(super) fn run(
             buffer: Aligned::filled(block, stream.seed),
         })
     };
-    let requests = (1..=depth).map(request).collect();
+    let requests = (1..=in_flight).map(request).collect();
     run_blocking(job, stream, requests, stop, start, events).map_err(WorkloadError::Load)
 }
 
