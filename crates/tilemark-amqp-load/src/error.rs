@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tilemark_amqp::DecodeError;
+use tilemark_plan::problem::Fault;
 
 /// Why a load ended without figures.
 #[derive(Debug, thiserror::Error)]
@@ -26,15 +27,8 @@ pub enum LoadError {
         host: String,
     },
     /// A setting that cannot work.
-    #[error("{setting} is {value}; {rule}")]
-    Setting {
-        /// Its name.
-        setting: &'static str,
-        /// Its value.
-        value: u64,
-        /// What it must be.
-        rule: &'static str,
-    },
+    #[error("{0}")]
+    Setting(Fault),
     /// Nobody listens there.
     #[error("no broker answers at {address}")]
     Connect {
@@ -128,11 +122,11 @@ impl LoadError {
     }
 
     /// What the reader should do.
-    pub const fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &str {
         match self {
             Self::Address { .. } => "give it as amqp://user:password@host:5672/",
             Self::NoPassword { .. } => "set TILEMARK_BROKER_PASSWORD",
-            Self::Setting { .. } => "change that setting",
+            Self::Setting(fault) => &fault.remedy,
             Self::Connect { .. } => {
                 "start a broker there (tilemark broker --listen ADDRESS:PORT), or correct the address"
             }

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use tilemark_plan::workload::MessagingParameters;
+use tilemark_plan::{
+    problem::Fault,
+    scenario::{Load, Measure},
+    workload::MessagingParameters,
+};
+use tilemark_units::Span;
 
-use crate::{BrokerAddress, LoadError, STAMP_BYTES};
+use crate::{BrokerAddress, LoadError};
 
 /// As many messages as the broker takes.
 #[derive(Clone, Debug)]
@@ -47,23 +52,7 @@ impl ThroughputLoad {
     }
 
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        let MessagingParameters { queues, publishers, subscribers, confirms, transactions, .. } =
-            self.messages;
-        for (setting, value) in [("queues", queues), ("publishers", publishers), ("subscribers", subscribers)]
-        {
-            at_least_one(setting, u64::from(value))?;
-        }
-        let groups = u64::from(self.messages.groups());
-        let threads = "it must be at most 4096: each is a thread with a connection";
-        at_most("publishers x queues", groups * u64::from(publishers), MAX_THREADS, threads)?;
-        at_most("subscribers x queues", groups * u64::from(subscribers), MAX_THREADS, threads)?;
-        check_time(self.seconds)?;
-        at_least_one("seconds", u64::from(!self.seconds.is_zero()))?;
-        if confirms > 0 && transactions > 0 {
-            let rule = "a channel has confirms or transactions, not both: set one of them to 0";
-            return Err(LoadError::Setting { setting: "transactions", value: transactions.into(), rule });
-        }
-        check_messages(&self.messages)
+        refuse_first(time_fault(self.seconds).into_iter().chain(self.messages.faults()))
     }
 }
 
@@ -111,11 +100,12 @@ impl LatencyLoad {
     }
 
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        at_least_one("rate", self.rate)?;
-        at_most("rate", self.rate, MAX_RATE, "it must be at most 10000000 messages a second")?;
-        check_time(self.warmup.saturating_add(self.seconds))?;
-        at_least_one("rate x seconds", self.intended_before(self.seconds))?;
-        check_messages(&self.messages)
+        let own = [
+            Fault::outside(1..=Load::RATE_MAX, "rate", self.rate),
+            time_fault(self.warmup.saturating_add(self.seconds)),
+            Fault::unless(self.intended_before(self.seconds) > 0, "rate x seconds", 0, "use 1 or more"),
+        ];
+        refuse_first(own.into_iter().flatten().chain(self.messages.faults()))
     }
 }
 
@@ -134,45 +124,18 @@ fn narrowed(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-const MAX_THREADS: u64 = MessagingParameters::THREADS_MAX as u64;
-const MAX_RATE: u64 = 10_000_000;
 /// A histogram is kept for each second of a schedule.
-const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
-
-fn check_time(time: Duration) -> Result<(), LoadError> {
-    at_most("seconds", time.as_secs(), MAX_TIME.as_secs(), "it must be at most 86400: a day")
+fn time_fault(time: Duration) -> Option<Fault> {
+    let most = Measure::LENGTH_MAX;
+    let is_possible = !time.is_zero() && time <= most.get();
+    Fault::unless(is_possible, "seconds", Span::from_seconds(time.as_secs()), format!("use 1s to {most}"))
 }
 
-fn check_messages(messages: &MessagingParameters) -> Result<(), LoadError> {
-    let (size, ack, prefetch) = (messages.size.get(), messages.acknowledge, messages.prefetch);
-    if size < STAMP_BYTES as u64 {
-        let rule =
-            "it must be at least 16: a message carries run, publisher, sequence number and check in 16 bytes";
-        return Err(LoadError::Setting { setting: "size", value: size, rule });
-    }
-    at_most("size", size, MessagingParameters::SIZE_MAX.get(), "it must be at most 16777216: 16 MiB")?;
-    at_most("prefetch", prefetch.into(), u16::MAX.into(), "it must be at most 65535")?;
-    if prefetch > 0 && ack > prefetch {
-        let rule =
-            "it must not be more than prefetch, or the broker waits for an acknowledgement that never comes";
-        return Err(LoadError::Setting { setting: "ack", value: u64::from(ack), rule });
-    }
-    Ok(())
-}
-
-fn at_least_one(setting: &'static str, value: u64) -> Result<(), LoadError> {
-    if value == 0 {
-        Err(LoadError::Setting { setting, value, rule: "it must be at least 1" })
-    } else {
-        Ok(())
-    }
-}
-
-fn at_most(setting: &'static str, value: u64, limit: u64, rule: &'static str) -> Result<(), LoadError> {
-    if value > limit {
-        return Err(LoadError::Setting { setting, value, rule });
-    }
-    Ok(())
+/// `tilemark load` has an option with the name of each key. For `acknowledge` it is `--ack`.
+fn refuse_first(mut faults: impl Iterator<Item = Fault>) -> Result<(), LoadError> {
+    let Some(fault) = faults.next() else { return Ok(()) };
+    let key = if fault.key == "acknowledge" { "ack" } else { fault.key };
+    Err(LoadError::Setting(Fault { key, ..fault }))
 }
 
 /// How a subscriber acknowledges.
@@ -197,15 +160,15 @@ mod tests {
         for (checked, reported) in [
             (
                 ThroughputLoad { seconds: forever, ..flat_out.clone() }.check(),
-                "seconds is 18446744073709551615; it must be at most 86400: a day",
+                "`seconds` is 18446744073709551615s; use 1s to 24h",
             ),
             (
                 LatencyLoad { warmup: forever, ..scheduled.clone() }.check(),
-                "seconds is 18446744073709551615; it must be at most 86400: a day",
+                "`seconds` is 18446744073709551615s; use 1s to 24h",
             ),
             (
                 ThroughputLoad { seconds: Duration::ZERO, ..flat_out.clone() }.check(),
-                "seconds is 0; it must be at least 1",
+                "`seconds` is 0s; use 1s to 24h",
             ),
             (
                 ThroughputLoad {
@@ -213,7 +176,7 @@ mod tests {
                     ..flat_out.clone()
                 }
                 .check(),
-                "publishers x queues is 5000; it must be at most 4096: each is a thread with a connection",
+                "`queues x publishers` is 5000; use 4096 at most: each is a thread with a connection",
             ),
             (
                 ThroughputLoad {
@@ -221,7 +184,7 @@ mod tests {
                     ..flat_out.clone()
                 }
                 .check(),
-                "prefetch is 65536; it must be at most 65535",
+                "`prefetch` is 65536; use 0 to 65535",
             ),
             (
                 LatencyLoad {
@@ -229,10 +192,11 @@ mod tests {
                     ..scheduled.clone()
                 }
                 .check(),
-                "ack is 11; it must not be more than prefetch, or the broker waits for an acknowledgement that never comes",
+                "`ack` is 11 and `prefetch` is 10; acknowledge at least once in each prefetch, or the broker waits for ever",
             ),
         ] {
-            assert_eq!(checked.unwrap_err().to_string(), reported);
+            let error = checked.unwrap_err();
+            assert_eq!(format!("{error}; {}", error.remedy()), reported);
         }
         assert!(flat_out.check().is_ok() && scheduled.check().is_ok());
     }

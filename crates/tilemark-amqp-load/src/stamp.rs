@@ -1,7 +1,9 @@
 //! What identifies a message from within its body, in 16 bytes.
 
+use tilemark_plan::workload::MessagingParameters;
+
 /// The smallest body that can carry a stamp.
-pub const STAMP_BYTES: usize = 16;
+pub const STAMP_BYTES: usize = MessagingParameters::SIZE_MIN.get() as usize;
 
 /// Run, publisher, sequence number, and a check over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -367,7 +367,7 @@ fn what_users_do_wrong_is_named_with_its_remedy() {
     let broker = broker();
     let quick = ThroughputLoad { timeout: Duration::from_secs(5), ..load(broker.address(), 10) };
     let small = throughput(&with(&quick, |all| all.size = Bytes::new(15))).unwrap_err();
-    assert_eq!(small.to_string().split(';').next(), Some("size is 15"));
+    assert_eq!(small.to_string(), "`size` is 15B");
     let address = BrokerAddress::guest(broker.address()).with_user("guest", "wrong");
     let wrong = throughput(&ThroughputLoad { broker: address, ..quick.clone() }).unwrap_err();
     assert!(matches!(wrong, LoadError::WrongPassword { .. }), "{wrong}");

@@ -1,6 +1,6 @@
 //! What is wrong with a scenario or a plan, all of it at once.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, ops::RangeInclusive};
 
 /// One thing that is wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,40 @@ impl Problem {
 
 /// Takes a message and a remedy.
 pub type Say<'a> = dyn FnMut(String, &str) + 'a;
+
+/// A setting of a load with a value that cannot work. A scenario's load and the same load alone have one list of rules.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {value}")]
+pub struct Fault {
+    /// Its key, such as `prefetch`, or what is counted from several, such as `queues x publishers`.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What to do: the values that work, and the reason where it is not plain.
+    pub remedy: String,
+}
+
+impl Fault {
+    /// Nothing where the value `is_possible`.
+    pub fn unless(
+        is_possible: bool,
+        key: &'static str,
+        value: impl fmt::Display,
+        remedy: impl Into<String>,
+    ) -> Option<Self> {
+        (!is_possible).then(|| Self { key, value: value.to_string(), remedy: remedy.into() })
+    }
+
+    /// Nothing where the value is in its range.
+    pub fn outside<T: PartialOrd + fmt::Display>(
+        range: RangeInclusive<T>,
+        key: &'static str,
+        value: T,
+    ) -> Option<Self> {
+        let remedy = format!("use {} to {}", range.start(), range.end());
+        Self::unless(range.contains(&value), key, value, remedy)
+    }
+}
 
 /// Everything that is wrong; never empty. Each remedy is printed once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

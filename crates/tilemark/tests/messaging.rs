@@ -218,7 +218,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         let refused = load(what, &stranger, &[]);
         refused.fails_with(3, "the broker refused user 'somebody'", "correct user and password");
         assert!(!format!("{refused:?}").contains("secret-word"), "{refused:?}");
-        load(what, &broker.address, &["--size", "15"]).fails_with(2, "size is 15", "change that setting");
+        load(what, &broker.address, &["--size", "15"]).fails_with(2, "`size` is 15B", "use 16B to 16MiB");
         load(what, &broker.address, &["--durable"]).fails_with(3, "durable", "");
         let forever = ["load", what, "--broker", "amqp://127.0.0.1", "--json", "--seconds"];
         let forever = Home::new().says(&[&forever[..], &["86401"]].concat());
@@ -227,8 +227,8 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let both = ["--confirms", "1", "--transactions", "1"];
     load("messaging-throughput", &broker.address, &both).fails_with(
         2,
-        "transactions is 1",
-        "change that setting",
+        "`transactions` is 1 and `confirms` is 1",
+        "set one of them to 0",
     );
     let hangs_up = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = hangs_up.local_addr().unwrap().to_string();

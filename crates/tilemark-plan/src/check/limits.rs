@@ -3,10 +3,10 @@
 
 use crate::{
     problem::Say,
-    scenario::{Guest, Load, Scenario},
+    scenario::{Guest, Load, Measure, Scenario},
 };
 use std::collections::BTreeSet;
-use tilemark_units::{Bytes, Span};
+use tilemark_units::Bytes;
 
 /// Guests of a tile, and its loads.
 const PER_TILE_MAX: usize = 100;
@@ -26,12 +26,8 @@ const PASSES_MAX: u64 = 100_000;
 const GUESTS_IN_PLAN_MAX: u64 = 200_000;
 /// Values of what varies, combined.
 const COMBINATIONS_MAX: u64 = 1_000;
-/// Seconds are kept one by one.
-pub(crate) const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
 /// Connections of a load to one guest: a client has about 64,000 ports for one address.
 const CONNECTIONS_MAX: u32 = 50_000;
-/// Requests a second of a load: more than a processor can send, of anything.
-pub(crate) const RATE_MAX: f64 = 10e6;
 
 /// Reports names that are no plain words, and numbers that no host could serve.
 pub(crate) fn check(scenario: &Scenario, say: &mut Say<'_>) {
@@ -42,7 +38,7 @@ pub(crate) fn check(scenario: &Scenario, say: &mut Say<'_>) {
     for (key, span) in
         [("measure.warmup", scenario.measure.warmup), ("measure.length", scenario.measure.length)]
     {
-        if span > LENGTH_MAX {
+        if span > Measure::LENGTH_MAX {
             say(format!("`{key} = \"{span}\"` is too long"), "measure 24h at most, and more repeats");
         }
     }
@@ -173,7 +169,7 @@ fn check_load(load: &Load, say: &mut Say<'_>) {
     if load.connections > CONNECTIONS_MAX {
         say(format!("load `{name}` has {} connections", load.connections), "write 50000 at most");
     }
-    if let Some(rate) = load.rate.filter(|rate| rate.get() > RATE_MAX) {
+    if let Some(rate) = load.rate.filter(|rate| rate.get() > Load::RATE_MAX as f64) {
         say(format!("load `{name}` has a rate of {rate}"), "write 10000000/s at most");
     }
 }

@@ -1,9 +1,9 @@
 //! What each load needs of the guest that it loads, of the one that sends it and of the other loads.
 
-use super::{limits::LENGTH_MAX, names::repeated};
+use super::names::repeated;
 use crate::{
     problem::Say,
-    scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, Scenario},
+    scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Measure, Role, Scenario},
     workload::{Exclusive, Place},
 };
 use tilemark_units::{Bytes, Span, did_you_mean, listed};
@@ -130,7 +130,7 @@ fn check_bursts(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
 /// The least measurement that is as long as this one and has whole periods; it has whole seconds too. None where it would be longer
 /// than a measurement may be.
 fn whole_periods(every: Span, length: Span) -> Option<Span> {
-    let within = length.get().as_secs()..=LENGTH_MAX.get().as_secs();
+    let within = length.get().as_secs()..=Measure::LENGTH_MAX.get().as_secs();
     within.map(Span::from_seconds).find(|span| span.get().as_nanos().is_multiple_of(every.get().as_nanos()))
 }
 

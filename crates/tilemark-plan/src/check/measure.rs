@@ -1,10 +1,9 @@
 //! The ladder, the measurement and the gate.
 
-use super::limits::RATE_MAX;
 use crate::{
     network::GUESTS_MAX,
     problem::Say,
-    scenario::{LoopKind, Scenario, Surge, SurgeAt},
+    scenario::{Load, LoopKind, Scenario, Surge, SurgeAt},
 };
 
 pub(super) fn check_ladder(scenario: &Scenario, say: &mut Say<'_>) {
@@ -85,7 +84,7 @@ fn check_surge(scenario: &Scenario, surge: Surge, say: &mut Say<'_>) {
             load.name
         );
         say(message, "give the headline load a `rate`, or leave out `measure.surge`");
-    } else if load.rate.is_some_and(|rate| rate.get() * f64::from(factor) > RATE_MAX) {
+    } else if load.rate.is_some_and(|rate| rate.get() * f64::from(factor) > Load::RATE_MAX as f64) {
         say(
             format!(
                 "`measure.surge.factor = {factor}` makes over 10000000 requests a second of load `{}`",

@@ -50,6 +50,8 @@ pub struct Load {
 pub const FROM_CLIENTS: &str = "clients";
 
 impl Load {
+    /// Most requests a second: more than a processor can send, of anything.
+    pub const RATE_MAX: u64 = 10_000_000;
     /// Its own keys, without those of the workloads.
     pub(crate) const KEYS: [&str; 9] =
         ["arrival", "burst_every", "burst_length", "connections", "from", "guest", "loop", "name", "rate"];

@@ -76,6 +76,9 @@ pub enum SurgeAt {
 }
 
 impl Measure {
+    /// The longest measurement, and the longest warm-up: seconds are kept one by one.
+    pub const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
+
     /// The seconds of the measurement in which a surge lasts: from the first to the one after the last.
     pub fn surge_seconds(&self) -> std::ops::Range<u32> {
         let length = u32::try_from(self.length.get().as_secs()).unwrap_or(u32::MAX);

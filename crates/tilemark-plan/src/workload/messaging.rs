@@ -2,7 +2,7 @@
 
 use super::facts::{At, Facts, InFlight, LoadKeys, Place};
 use crate::JsonSchema;
-use crate::problem::Say;
+use crate::problem::{Fault, Say};
 use crate::scenario::{
     broker::BrokerService,
     guest::Guest,
@@ -12,9 +12,6 @@ use crate::scenario::{
 };
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
-
-/// A message carries run, publisher, sequence number and check in so many bytes.
-const STAMP: Bytes = Bytes::new(16);
 
 /// Frames for a message, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
@@ -102,10 +99,12 @@ impl Default for MessagingParameters {
 }
 
 impl MessagingParameters {
+    /// The smallest message: it carries run, publisher, sequence number and check in so many bytes.
+    pub const SIZE_MIN: Bytes = Bytes::new(16);
     /// Most publishers, and most subscribers: each is a thread with a connection.
-    pub const THREADS_MAX: u32 = 4096;
+    const THREADS_MAX: u32 = 4096;
     /// The largest message that common brokers take: a body of this size still fits the limits of RabbitMQ 4.
-    pub const SIZE_MAX: Bytes = Bytes::from_mib(16);
+    const SIZE_MAX: Bytes = Bytes::from_mib(16);
 
     /// Queues or topics that are used: fan-out has one exchange.
     pub fn groups(&self) -> u32 {
@@ -113,6 +112,50 @@ impl MessagingParameters {
             MessagingMode::Fanout => 1,
             MessagingMode::Shared | MessagingMode::Topic => self.queues,
         }
+    }
+
+    /// The values with which no load can run, in a scenario or alone.
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+        let Self {
+            size, queues, publishers, subscribers, confirms, transactions, acknowledge, prefetch, ..
+        } = *self;
+        let (of_publishers, of_subscribers) = match self.mode {
+            MessagingMode::Fanout => ("publishers", "subscribers"),
+            MessagingMode::Shared | MessagingMode::Topic => ("queues x publishers", "queues x subscribers"),
+        };
+        let at_least_one = |key, count| Fault::unless(count > 0, key, count, "use 1 or more");
+        let threads = |key, each| {
+            let (all, most) = (u64::from(self.groups()) * u64::from(each), u64::from(Self::THREADS_MAX));
+            let remedy = format!("use {most} at most: each is a thread with a connection");
+            Fault::unless(all <= most, key, all, remedy)
+        };
+        let (least, most) = (Self::SIZE_MIN, Self::SIZE_MAX);
+        let in_size = format!(
+            "use {least} to {most}: a message carries run, publisher, sequence number and check in {least}"
+        );
+        [
+            Fault::unless((least..=most).contains(&size), "size", size, in_size),
+            at_least_one("queues", queues),
+            at_least_one("publishers", publishers),
+            at_least_one("subscribers", subscribers),
+            threads(of_publishers, publishers),
+            threads(of_subscribers, subscribers),
+            Fault::unless(
+                confirms == 0 || transactions == 0,
+                "transactions",
+                format!("{transactions} and `confirms` is {confirms}"),
+                "set one of them to 0: a channel has confirms or transactions",
+            ),
+            Fault::outside(0..=u32::from(u16::MAX), "prefetch", prefetch),
+            Fault::unless(
+                prefetch == 0 || acknowledge <= prefetch,
+                "acknowledge",
+                format!("{acknowledge} and `prefetch` is {prefetch}"),
+                "acknowledge at least once in each prefetch, or the broker waits for ever",
+            ),
+        ]
+        .into_iter()
+        .flatten()
     }
 
     fn is_throughput(&self) -> bool {
@@ -190,34 +233,8 @@ fn check(
     say: &mut Say<'_>,
 ) {
     let name = load.name;
-    if messaging.size < STAMP || messaging.size > MessagingParameters::SIZE_MAX {
-        let remedy =
-            "write 16B to 16MiB: a message carries run, publisher, sequence number and check in 16 bytes";
-        say(format!("load `{name}`: messages of {} are not possible", messaging.size), remedy);
-    }
-    let MessagingParameters { queues, publishers, subscribers, .. } = messaging;
-    for (what, count) in [("queues", queues), ("publishers", publishers), ("subscribers", subscribers)] {
-        if *count == 0 {
-            say(format!("load `{name}` has no {what}"), &format!("write `{what} = 1` or more"));
-        }
-    }
-    let threads = messaging.groups().saturating_mul((*publishers).max(*subscribers));
-    if threads > MessagingParameters::THREADS_MAX {
-        let remedy = "each is a thread: lower `queues`, `publishers` or `subscribers`";
-        say(format!("load `{name}` has {threads} publishers or subscribers"), remedy);
-    }
-    if messaging.confirms > 0 && messaging.transactions > 0 {
-        say(
-            format!("load `{name}` asks for confirms and transactions"),
-            "a channel has one of them: leave out one",
-        );
-    }
-    if messaging.prefetch > u32::from(u16::MAX) {
-        say(format!("load `{name}`: `prefetch = {}`", messaging.prefetch), "AMQP counts to 65535");
-    }
-    if messaging.prefetch > 0 && messaging.acknowledge > messaging.prefetch {
-        let remedy = "acknowledge at least once in each prefetch, or the broker waits for ever";
-        say(format!("load `{name}` has an `acknowledge` above its `prefetch`"), remedy);
+    for fault in messaging.faults() {
+        say(format!("load `{name}`: {fault}"), &fault.remedy);
     }
     match messaging.measure {
         MessagingMeasure::Latency => {
@@ -327,13 +344,17 @@ mod tests {
         let latency = "measure = \"latency\"";
         let schedule = "rate = \"1000/s\"\narrival = \"even\"";
         for (load, messaging, guest, wanted) in [
-            ("", "size = \"15B\"", "", "messages of 15B are not possible"),
-            ("", "size = \"17MiB\"", "", "are not possible"),
-            ("", "queues = 0", "", "has no queues"),
-            ("", "queues = 100\nsubscribers = 100", "", "10000 publishers or subscribers"),
-            ("", "confirms = 1\ntransactions = 1", "", "confirms and transactions"),
-            ("", "prefetch = 10\nacknowledge = 11", "", "has an `acknowledge` above its `prefetch`"),
-            ("", "prefetch = 65536", "", "prefetch = 65536"),
+            ("", "size = \"15B\"", "", "load `m`: `size` is 15B"),
+            ("", "size = \"17MiB\"", "", "`size` is 17MiB"),
+            ("", "queues = 0", "", "`queues` is 0"),
+            ("", "publishers = 0", "", "`publishers` is 0"),
+            ("", "subscribers = 0", "", "`subscribers` is 0"),
+            ("", "queues = 100\nsubscribers = 100", "", "`queues x subscribers` is 10000"),
+            ("", "queues = 100\npublishers = 100", "", "`queues x publishers` is 10000"),
+            ("", "mode = \"fanout\"\nqueues = 2\npublishers = 4097", "", "`publishers` is 4097"),
+            ("", "confirms = 1\ntransactions = 1", "", "`transactions` is 1 and `confirms` is 1"),
+            ("", "prefetch = 10\nacknowledge = 11", "", "`acknowledge` is 11 and `prefetch` is 10"),
+            ("", "prefetch = 65536", "", "`prefetch` is 65536"),
             ("", "count = 5", "", "has a warm-up"),
             ("", latency, "", "needs a rate of whole messages a second"),
             ("rate = \"0.5/s\"\narrival = \"even\"", latency, "", "needs a rate of whole messages a second"),

@@ -174,7 +174,7 @@ impl From<LoadError> for Failure {
                 format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
             ),
             LoadError::NoPassword { .. } => (FailureCode::BadInput, format!("set {}", password::BROKER)),
-            LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
+            LoadError::Setting(_) => (FailureCode::BadInput, error.remedy().to_owned()),
             _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
         };
         Self::from_error(code, &error, remedy)

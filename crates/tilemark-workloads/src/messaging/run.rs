@@ -54,7 +54,7 @@ enum MessagingError {
 
 impl MessagingError {
     /// What the reader should do.
-    const fn remedy(&self) -> &'static str {
+    fn remedy(&self) -> &str {
         match self {
             Self::NoMessaging(_) => "use the agent that belongs to this tilemark",
             Self::Load(error) => error.remedy(),
