@@ -100,7 +100,7 @@ pub(crate) enum AgentError {
 
 impl AgentError {
     /// What the reader should do.
-    pub(crate) fn remedy(&self) -> &'static str {
+    pub(crate) fn remedy(&self) -> &str {
         match self {
             Self::Usage(_) => "the agent is started by tilemark only",
             Self::Step(..) | Self::Missing(_) | Self::Service(_) | Self::Power(_) | Self::Walls(_) => {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_full_database_is_reported_with_its_own_remedy() {
         let full = StoreError::Full { source: "no space left on device".into() };
-        let remedy = full.remedy();
+        let remedy = full.remedy().to_owned();
         let error = AgentError::from(full);
         assert_eq!(
             tilemark_units::with_causes(&error),

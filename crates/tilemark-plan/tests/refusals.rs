@@ -133,16 +133,15 @@ fn a_burst_has_a_length_within_its_period() {
 
 const DATABASE: &str = "role = \"database\"\nmemory = \"1GiB\"\n[[guest.disk]]\nsize = \"4GiB\"";
 
-/// The same limits are the engine's: see `tilemark-workloads`.
 #[test]
 fn a_store_is_asked_what_its_engine_can_ask() {
     let store = |load: &str| reported(DATABASE, load, "");
     for rate in ["200000/s", "0.0001/s"] {
         let report = store(&format!("rate = \"{rate}\"\n[load.store]"));
-        has(&report, &["load `l` has a rate of", "orders", "0.001/s to 100000/s"]);
+        has(&report, &["load `l`: `rate` is", "orders a second", "use 0.001/s to 100000/s"]);
     }
     let report = store("loop = \"closed\"\n[load.store]\nthink_time = \"48h\"");
-    has(&report, &["`think_time` of 48h", "24h at most"]);
+    has(&report, &["`think_time` is 48h", "use 0s to 24h"]);
     assert_eq!(store("rate = \"0.001/s\"\n[load.store]"), "");
     assert_eq!(store("loop = \"closed\"\n[load.store]\nthink_time = \"24h\""), "");
 }

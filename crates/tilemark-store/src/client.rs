@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::thread::set_current_timer_slack;
+use tilemark_plan::scenario::Arrival;
 
-use crate::demand::{Arrivals, Demand, Pace};
+use crate::demand::{Demand, Pace};
 use crate::error::StoreError;
 use crate::figures::{Figures, Step};
 use crate::ledger::{Ledger, Pieces};
@@ -57,7 +58,7 @@ impl Clock {
 pub(crate) struct Schedule {
     state: Mutex<ScheduleState>,
     gap: Duration,
-    arrivals: Arrivals,
+    arrivals: Arrival,
     /// Of even starts: how long after the start of the run the first comes. It is drawn: stores of the same rate would otherwise all be
     /// asked at the same instants.
     first: Duration,
@@ -77,8 +78,8 @@ impl Schedule {
         generator.set_stream(demand.seed);
         let gap = Duration::from_secs_f64(1.0 / orders_per_second);
         let first = match arrivals {
-            Arrivals::Even => gap.mul_f64(unit(&mut generator)),
-            Arrivals::Poisson => Duration::ZERO,
+            Arrival::Even => gap.mul_f64(unit(&mut generator)),
+            Arrival::Poisson | Arrival::Bursts => Duration::ZERO,
         };
         let state = Mutex::new(ScheduleState { next: first, taken: 0, generator });
         Some(Self { state, gap, arrivals, first })
@@ -91,8 +92,8 @@ impl Schedule {
         state.taken += 1;
         state.next = match self.arrivals {
             // Multiplied out each time, so nothing drifts.
-            Arrivals::Even => self.first + self.gap * state.taken,
-            Arrivals::Poisson => {
+            Arrival::Even => self.first + self.gap * state.taken,
+            Arrival::Poisson | Arrival::Bursts => {
                 let uniform = unit(&mut state.generator);
                 intended + self.gap.mul_f64(-uniform.ln())
             }
@@ -358,11 +359,11 @@ impl<'a> Client<'a> {
 mod tests {
     use super::*;
 
-    fn starts(arrivals: Arrivals, count: usize) -> Vec<Duration> {
+    fn starts(arrivals: Arrival, count: usize) -> Vec<Duration> {
         starts_of(arrivals, 1, count)
     }
 
-    fn starts_of(arrivals: Arrivals, seed: u64, count: usize) -> Vec<Duration> {
+    fn starts_of(arrivals: Arrival, seed: u64, count: usize) -> Vec<Duration> {
         let pace = Pace::Open { orders_per_second: 100.0, arrivals };
         let schedule = Schedule::of(&Demand { pace, seed, ..Demand::default() }).unwrap();
         (0..count).map(|_| schedule.next()).collect()
@@ -370,9 +371,9 @@ mod tests {
 
     #[test]
     fn even_starts_do_not_drift_and_independent_ones_have_the_same_rate() {
-        let even = starts(Arrivals::Even, 1_001);
+        let even = starts(Arrival::Even, 1_001);
         assert_eq!(even[1_000] - even[0], Duration::from_secs(10));
-        let poisson = starts(Arrivals::Poisson, 20_001);
+        let poisson = starts(Arrival::Poisson, 20_001);
         let gaps: Vec<f64> = poisson.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
@@ -383,11 +384,11 @@ mod tests {
     #[test]
     fn even_starts_of_two_seeds_are_at_other_instants() {
         let gap = Duration::from_millis(10);
-        let firsts: Vec<Duration> = (1..=8).map(|seed| starts_of(Arrivals::Even, seed, 1)[0]).collect();
+        let firsts: Vec<Duration> = (1..=8).map(|seed| starts_of(Arrival::Even, seed, 1)[0]).collect();
         assert!(firsts.iter().all(|first| *first < gap), "{firsts:?}");
         let distinct: std::collections::BTreeSet<_> = firsts.iter().collect();
         assert_eq!(distinct.len(), 8, "{firsts:?}");
-        assert_eq!(starts_of(Arrivals::Even, 7, 3), starts_of(Arrivals::Even, 7, 3));
+        assert_eq!(starts_of(Arrival::Even, 7, 3), starts_of(Arrival::Even, 7, 3));
     }
 
     #[test]

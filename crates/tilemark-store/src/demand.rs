@@ -1,21 +1,16 @@
 //! What the store's customers ask. The defaults are those of the classic kit's driver.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use tilemark_plan::{
+    problem::Fault,
+    scenario::{Arrival, Measure},
+    workload::StoreParameters,
+};
+use tilemark_units::Span;
 
 use crate::error::StoreError;
-
-/// How arrivals are spread when orders come at a rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Independent customers: exponential gaps.
-    Poisson,
-    /// One every so often.
-    Even,
-}
 
 /// When the next order begins.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,8 +26,8 @@ pub enum Pace {
     Open {
         /// Orders begun each second by all clients together.
         orders_per_second: f64,
-        /// How they are spread.
-        arrivals: Arrivals,
+        /// How they are spread. [`Demand::check`] refuses bursts.
+        arrivals: Arrival,
     },
 }
 
@@ -94,88 +89,28 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// Most clients: each is a thread here and a connection there.
-    pub const CLIENTS_MAX: u32 = 1_000;
-    /// The longest time of anything: each client counts its orders by second.
-    pub const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-    /// Orders a second that clients can begin.
-    pub const RATES: RangeInclusive<f64> = 0.001..=100_000.0;
-
-    /// Says what cannot be done.
+    /// Refuses what cannot be done with [`StoreError::Demand`], which names the value as a scenario or `tilemark load store` does.
     pub fn check(&self) -> Result<(), StoreError> {
-        let window = self.window.unwrap_or(self.measure);
-        let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
-        let means = [
-            ("searches", 50, self.searches_mean),
-            ("rows of a search", 500, self.search_rows_mean),
-            ("lines of an order", 50, self.items_mean),
+        let (measure, warmup, most) = (Span::new(self.measure), Span::new(self.warmup), Measure::LENGTH_MAX);
+        let own = [
+            Fault::outside(Span::from_seconds(1)..=most, "seconds", measure),
+            Fault::outside(Span::default()..=most, "warmup", warmup),
+            Fault::outside(0..=100, "new-customers", self.new_customer_percent),
+            Fault::outside(1..=50, "searches", self.searches_mean),
+            Fault::outside(1..=500, "search-rows", self.search_rows_mean),
+            Fault::outside(1..=50, "items", self.items_mean),
         ];
-        let rules = [
-            within(
-                "clients must be 1 to 1000",
-                1..=Self::CLIENTS_MAX,
-                self.clients,
-                self.clients.to_string(),
-            ),
-            within(
-                "the measured time must be one second to a day",
-                Duration::from_secs(1)..=Self::TIME_MAX,
-                self.measure,
-                seconds(self.measure),
-            ),
-            within(
-                "the warm-up must be a day at most",
-                Duration::ZERO..=Self::TIME_MAX,
-                self.warmup,
-                seconds(self.warmup),
-            ),
-            within(
-                "the steady window must be one second to the measured time",
-                Duration::from_secs(1)..=self.measure,
-                window,
-                seconds(window),
-            ),
-            within(
-                "new customers must be 0 to 100 percent",
-                0..=100,
-                self.new_customer_percent,
-                self.new_customer_percent.to_string(),
-            ),
-            self.check_pace(),
-        ];
-        let of_means = means.into_iter().map(|(what, most, mean)| {
-            within(&format!("{what} must be 1 to {most} on average"), 1..=most, mean, mean.to_string())
-        });
-        rules.into_iter().chain(of_means).collect()
+        let (think_time, open) = match self.pace {
+            Pace::Closed { think_time } => (Span::new(think_time), None),
+            Pace::Open { orders_per_second, arrivals } => {
+                (Span::default(), Some((orders_per_second, arrivals)))
+            }
+        };
+        let (clients, window) = (self.clients, self.window.map(Span::new));
+        let shared = StoreParameters { clients, think_time, window, ..StoreParameters::default() };
+        let mut faults = own.into_iter().flatten().chain(shared.faults(open, measure));
+        faults.next().map_or(Ok(()), |fault| Err(StoreError::Demand(fault)))
     }
-
-    fn check_pace(&self) -> Result<(), StoreError> {
-        match self.pace {
-            Pace::Closed { think_time } => within(
-                "the pause after an order must be a day at most",
-                Duration::ZERO..=Self::TIME_MAX,
-                think_time,
-                format!("{} s", think_time.as_secs_f64()),
-            ),
-            Pace::Open { orders_per_second: rate, .. } => within(
-                "the rate must be 0.001 to 100000 orders a second",
-                Self::RATES,
-                rate,
-                rate.to_string(),
-            ),
-        }
-    }
-}
-
-/// Whether a value lies in its range; if not, the rule and the value as it is shown.
-fn within<T: PartialOrd>(
-    rule: &str,
-    range: RangeInclusive<T>,
-    value: T,
-    given: String,
-) -> Result<(), StoreError> {
-    if range.contains(&value) { Ok(()) } else { Err(StoreError::Demand(format!("{rule}, not {given}"))) }
 }
 
 #[cfg(test)]
@@ -194,9 +129,18 @@ mod tests {
     fn the_defaults_can_be_run_and_nonsense_is_named() {
         assert!(Demand::default().check().is_ok());
         let error = Demand { clients: 0, ..Demand::default() }.check().unwrap_err();
-        assert_eq!(error.to_string(), "clients must be 1 to 1000, not 0");
+        assert_eq!(error.to_string(), "`clients` is 0");
+        let pace = Pace::Open { orders_per_second: 1.0, arrivals: Arrival::Bursts };
+        let error = Demand { pace, ..Demand::default() }.check().unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), error.remedy()),
+            (
+                "`arrival` is bursts, which the store does not do",
+                "write `arrival = \"poisson\"` or `arrival = \"even\"`"
+            )
+        );
         for rate in [f64::NAN, 0.0, 1e-30, 1e30] {
-            let pace = Pace::Open { orders_per_second: rate, arrivals: Arrivals::Even };
+            let pace = Pace::Open { orders_per_second: rate, arrivals: Arrival::Even };
             assert!(Demand { pace, ..Demand::default() }.check().is_err(), "{rate}");
         }
     }
@@ -206,23 +150,30 @@ mod tests {
         let forever = Duration::from_secs(u64::MAX);
         let minute = Demand { measure: Duration::from_secs(60), ..Demand::default() };
         for (demand, wanted) in [
-            (Demand { measure: forever, ..minute.clone() }, "the measured time must be one second to a day"),
-            (Demand { measure: Duration::ZERO, ..minute.clone() }, "the measured time must be one second"),
-            (Demand { warmup: forever, ..minute.clone() }, "the warm-up must be a day at most"),
+            (
+                Demand { measure: forever, ..minute.clone() },
+                "`seconds` is 18446744073709551615s: use 1s to 24h",
+            ),
+            (Demand { measure: Duration::ZERO, ..minute.clone() }, "`seconds` is 0s: use 1s to 24h"),
+            (
+                Demand { warmup: forever, ..minute.clone() },
+                "`warmup` is 18446744073709551615s: use 0s to 24h",
+            ),
             (
                 Demand { pace: Pace::Closed { think_time: forever }, ..minute.clone() },
-                "the pause after an order",
+                "`think_time` is 18446744073709551615s: use 0s to 24h",
             ),
             (
                 Demand { window: Some(Duration::from_secs(61)), ..minute.clone() },
-                "the steady window must be one second to the measured time, not 61 s",
+                "`window` is 61s in a measurement of 1m: use whole seconds up to the measured time",
             ),
             (
                 Demand { window: Some(Duration::ZERO), ..minute.clone() },
-                "the steady window must be one second to the measured time, not 0 s",
+                "`window` is 0s in a measurement of 1m: use whole seconds up to the measured time",
             ),
         ] {
-            let error = demand.check().unwrap_err().to_string();
+            let error = demand.check().unwrap_err();
+            let error = format!("{error}: {}", error.remedy());
             assert!(error.starts_with(wanted), "{error}");
         }
         assert!(Demand { window: Some(minute.measure), ..minute }.check().is_ok());

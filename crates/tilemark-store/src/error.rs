@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use tilemark_plan::problem::Fault;
 use tilemark_store_data::{StoreDataError, Table};
 use tilemark_tls::{TlsFailure, TlsFault};
 
@@ -170,9 +171,9 @@ pub enum StoreError {
         /// Rows that were sent.
         sent: u64,
     },
-    /// The load was asked for something it cannot do.
+    /// A setting with a value that cannot work.
     #[error("{0}")]
-    Demand(String),
+    Demand(Fault),
     /// The rows could not be made.
     #[error("the store's data could not be made")]
     Data(#[from] StoreDataError),
@@ -190,7 +191,7 @@ fn others(tables: usize) -> String {
 
 impl StoreError {
     /// What the reader should do. No `_` arm: a new variant does not compile until it has a remedy.
-    pub fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &str {
         match self {
             Self::Address(_) => {
                 "write mysql://USER@HOST:PORT/DATABASE or postgres://…, ?socket=PATH for a socket, with the password in \
@@ -264,7 +265,7 @@ impl StoreError {
             Self::RowsMissing { .. } => {
                 "drop the database and load again; if it happens again, check the server's log"
             }
-            Self::Demand(_) => "correct the value named above",
+            Self::Demand(fault) => &fault.remedy,
             Self::Data(error) => error.remedy(),
             Self::Thread(_) => {
                 "raise the limit of processes and threads (`ulimit -u`, `pids.max` of the control group), free memory, or lower \

@@ -41,7 +41,7 @@ pub use address::{CertificateCheck, DatabaseAddress, DatabaseKind, DatabaseTls, 
 pub use administer::{answers, create_database, holds_store, let_in, settle};
 pub use audit::{AuditReport, audit};
 pub use books::{Books, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot};
-pub use demand::{Arrivals, Demand, Pace};
+pub use demand::{Demand, Pace};
 pub use error::{Cause, StoreError};
 pub use figures::Latency;
 pub use inspect::{FoundSetting, StoreFacts, inspect};

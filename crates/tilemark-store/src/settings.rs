@@ -1,5 +1,8 @@
 //! Settings of a database server, sized from the memory it may use.
 
+use tilemark_plan::{problem::Fault, workload::database_log};
+use tilemark_units::Bytes;
+
 use crate::address::DatabaseKind;
 use crate::error::StoreError;
 
@@ -41,14 +44,16 @@ pub fn server_settings(
     clients: u32,
     durability: Durability,
 ) -> Result<Vec<Setting>, StoreError> {
-    if memory_bytes < 64 * MIB {
-        return Err(StoreError::Demand("a database server needs at least 64 MiB of memory".to_owned()));
+    let (memory, least) = (Bytes::new(memory_bytes), Bytes::from_mib(64));
+    let remedy = format!("give the database's server at least {least}");
+    if let Some(fault) = Fault::unless(memory >= least, "memory", memory, remedy) {
+        return Err(StoreError::Demand(fault));
     }
     // Beside the clients: the loader's lanes, the audit, an administrator.
     let connections = (clients + 8).to_string();
     let mebibytes = |bytes: u64| format!("{}M", bytes / MIB);
     let pool = memory_bytes / 4 * 3;
-    let log = (pool / 3).clamp(16 * MIB, 2048 * MIB);
+    let log = database_log(memory).get();
     let full = durability == Durability::Full;
     let pairs: Vec<(&'static str, String)> = match kind {
         DatabaseKind::Mariadb => vec![

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tilemark_plan::scenario::Arrival;
 use tilemark_store::{
-    Arrivals, Books, Cart, Demand, HistoryRow, Item, LoadResult, NewCustomer, OrderLine, Pace, Purchase,
-    Receipt, Search, Session, Shelves, Snapshot, Status, StoreError, StoreFacts, run_load_with,
+    Books, Cart, Demand, HistoryRow, Item, LoadResult, NewCustomer, OrderLine, Pace, Purchase, Receipt,
+    Search, Session, Shelves, Snapshot, Status, StoreError, StoreFacts, run_load_with,
 };
 
 const PRODUCTS: usize = 50;
@@ -316,7 +317,7 @@ fn a_lost_connection_ends_its_client_and_the_trust_but_not_the_run() {
 fn a_client_that_sleeps_hears_that_the_run_is_stopped() {
     let hour = Duration::from_secs(3_600);
     // Orders by chance begin at once.
-    let rarely = Pace::Open { orders_per_second: 0.001, arrivals: Arrivals::Poisson };
+    let rarely = Pace::Open { orders_per_second: 0.001, arrivals: Arrival::Poisson };
     for pace in [Pace::Closed { think_time: hour }, rarely] {
         let store = FakeStore { stopped_at: 1, ..FakeStore::new(Defect::None) };
         let result = store.run_as(Demand { pace, ..Demand::default() });
@@ -330,7 +331,7 @@ fn a_client_that_sleeps_hears_that_the_run_is_stopped() {
 fn orders_that_an_overloaded_store_keeps_waiting_are_given_up_and_counted_as_failed() {
     let slow = Duration::from_millis(100);
     let store = FakeStore { stopped_at: u64::MAX, slow, ..FakeStore::new(Defect::None) };
-    let pace = Pace::Open { orders_per_second: 100.0, arrivals: Arrivals::Even };
+    let pace = Pace::Open { orders_per_second: 100.0, arrivals: Arrival::Even };
     let result = store.run_for(Duration::from_secs(1), Demand { pace, ..Demand::default() });
     let given_up = result.error_kinds.get("not begun within 2 s after the end: no client was free");
     assert!(given_up.is_some_and(|count| (1..100).contains(count)), "{:?}", result.error_kinds);

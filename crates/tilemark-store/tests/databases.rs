@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use common::{Server, load, small_store, start, start_with};
 use mysql::prelude::Queryable;
+use tilemark_plan::scenario::Arrival;
 use tilemark_store::{
-    Arrivals, Cart, DatabaseAddress, DatabaseBooks, DatabaseKind, Demand, Endpoint, Item, LoadProgress,
-    LoadResult, NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql,
-    inspect, load_database, open_session, run_load, run_load_with, tables_sql,
+    Cart, DatabaseAddress, DatabaseBooks, DatabaseKind, Demand, Endpoint, Item, LoadProgress, LoadResult,
+    NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql, inspect,
+    load_database, open_session, run_load, run_load_with, tables_sql,
 };
 use tilemark_store_data::{DataSize, Generator, Rule, Store, StoreDataError, Table, write_files};
 
@@ -69,7 +70,7 @@ fn loading_and_running(kind: DatabaseKind) {
         assert!(result.latency_ms.contains_key(step), "{step} was never done");
     }
     assert!(result.client_cpu_s > 0.0 && result.send_lateness_us.is_none());
-    let pace = Pace::Open { orders_per_second: 50.0, arrivals: Arrivals::Even };
+    let pace = Pace::Open { orders_per_second: 50.0, arrivals: Arrival::Even };
     let result = run(&address, &Demand { pace, ..demand(8) });
     assert_agrees(&result);
     assert!(result.send_lateness_us.is_some() && result.orders + result.rollbacks <= 50);

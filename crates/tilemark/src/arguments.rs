@@ -3,7 +3,7 @@
 use crate::values;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use std::{ffi::OsString, path::PathBuf};
-use tilemark_run::plan_words::{CONFIRM_BLOCKS, Span};
+use tilemark_run::plan_words::{Arrival, CONFIRM_BLOCKS, Span};
 
 /// Measures how many guests a Linux/KVM host carries before they get slow, the first bottleneck, what virtualization
 /// costs, and which change makes a difference.
@@ -124,6 +124,15 @@ pub(crate) enum Arrivals {
     Even,
     /// Independent users: exponential gaps
     Poisson,
+}
+
+impl From<Arrivals> for Arrival {
+    fn from(arrivals: Arrivals) -> Self {
+        match arrivals {
+            Arrivals::Even => Self::Even,
+            Arrivals::Poisson => Self::Poisson,
+        }
+    }
 }
 
 /// Which subscribers get a message.

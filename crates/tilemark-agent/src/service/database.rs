@@ -314,20 +314,3 @@ fn system_user(name: &str) -> Result<SystemUser, AgentError> {
         lacks: format!("its user `{name}`"),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tilemark_plan::workload::database_log;
-    use tilemark_units::Bytes;
-
-    #[test]
-    fn a_log_is_as_large_as_the_plan_took_it_for() {
-        for memory in [64, 384, 1024, 4096, 65_536].map(Bytes::from_mib) {
-            let settings =
-                tilemark_store::server_settings(DatabaseKind::Mariadb, memory.get(), 1, Durability::Full);
-            let log = settings.unwrap().into_iter().find(|one| one.name == "innodb_log_file_size").unwrap();
-            assert_eq!(log.value, format!("{}M", database_log(memory).as_mib()), "{memory}");
-        }
-    }
-}

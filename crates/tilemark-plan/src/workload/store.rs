@@ -5,7 +5,7 @@ use super::{
     facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place},
 };
 use crate::JsonSchema;
-use crate::problem::Say;
+use crate::problem::{Fault, Say};
 use crate::program::Program;
 use crate::scenario::{
     guest::Guest,
@@ -50,9 +50,41 @@ pub struct StoreParameters {
 
 impl StoreParameters {
     /// Orders a second that customers can come at.
-    pub const RATES: RangeInclusive<f64> = 0.001..=100_000.0;
-    /// The longest mean pause of a customer.
-    pub const THINK_TIME_MAX: Span = Span::from_seconds(24 * 3600);
+    const RATES: RangeInclusive<f64> = 0.001..=100_000.0;
+
+    fn rate_fault(rate: f64) -> Option<Fault> {
+        let (least, most) = (Self::RATES.start(), Self::RATES.end());
+        let remedy = format!("use {least}/s to {most}/s");
+        Fault::unless(Self::RATES.contains(&rate), "rate", format!("{rate} orders a second"), remedy)
+    }
+
+    /// The values of `clients`, `think_time` and `window` with which no load can run, in a scenario or alone, and those of its rate
+    /// in orders a second and arrival, where it has an open loop. `length` is the measured time.
+    pub fn faults(&self, open: Option<(f64, Arrival)>, length: Span) -> impl Iterator<Item = Fault> {
+        let (rate, arrival) = open.unzip();
+        let is_whole = |window: Span| !window.get().is_zero() && window.get().subsec_nanos() == 0;
+        [
+            Fault::outside(1..=CLIENTS_MAX, "clients", self.clients),
+            rate.and_then(Self::rate_fault),
+            Fault::unless(
+                arrival != Some(Arrival::Bursts),
+                "arrival",
+                "bursts, which the store does not do",
+                "write `arrival = \"poisson\"` or `arrival = \"even\"`",
+            ),
+            Fault::outside(Span::default()..=Measure::LENGTH_MAX, "think_time", self.think_time),
+            self.window.and_then(|window| {
+                Fault::unless(
+                    is_whole(window) && window <= length,
+                    "window",
+                    format!("{window} in a measurement of {length}"),
+                    "use whole seconds up to the measured time, or leave it out",
+                )
+            }),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 impl Default for StoreParameters {
@@ -97,39 +129,18 @@ impl Facts for StoreParameters {
 
     fn check(&self, load: &LoadKeys<'_>, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         let name = load.name;
-        if !(1..=CLIENTS_MAX).contains(&self.clients) {
-            say(format!("load `{name}` has {} clients", self.clients), "use 1 to 1000");
+        let is_open = load.loop_kind == LoopKind::Open;
+        // A rate that is missing is reported elsewhere.
+        let rate = load.rate.map(|rate| rate.get()).filter(|rate| *rate > 0.0).unwrap_or(1.0);
+        for fault in self.faults(is_open.then_some((rate, load.arrival)), measure.length) {
+            say(format!("load `{name}`: {fault}"), &fault.remedy);
         }
         if !(Bytes::new(10_000_000)..=Bytes::new(100_000_000_000)).contains(&self.data) {
             say(format!("load `{name}` has {} of data", self.data), "use 10MB to 100GB");
         }
-        if load.loop_kind == LoopKind::Open && load.arrival == Arrival::Bursts {
-            let message = format!("load `{name}` has customers in bursts, which the store does not do");
-            say(message, "write `arrival = \"poisson\"` or `arrival = \"even\"`");
-        }
-        if load.loop_kind == LoopKind::Open && !self.think_time.get().is_zero() {
+        if is_open && !self.think_time.get().is_zero() {
             let message = format!("load `{name}` has a rate and a `think_time` of {}", self.think_time);
             say(message, "leave one out: customers who come at a rate do not wait for their previous order");
-        }
-        let rate = load.rate.map(|rate| rate.get()).filter(|_| load.loop_kind == LoopKind::Open);
-        if let Some(rate) = rate.filter(|rate| *rate > 0.0 && !Self::RATES.contains(rate)) {
-            let (least, most) = (Self::RATES.start(), Self::RATES.end());
-            let message = format!("load `{name}` has a rate of {rate} orders a second");
-            say(message, &format!("use {least}/s to {most}/s"));
-        }
-        if self.think_time > Self::THINK_TIME_MAX {
-            let message = format!("load `{name}` has a `think_time` of {}", self.think_time);
-            say(message, "use 24h at most");
-        }
-        if let Some(window) = self.window {
-            let time = window.get();
-            if time.is_zero() || time.subsec_nanos() > 0 || time > measure.length.get() {
-                let message = format!(
-                    "load `{name}` has a `window` of {window} in a measurement of {}",
-                    measure.length
-                );
-                say(message, "write whole seconds up to `measure.length`, or leave it out");
-            }
         }
         let data = Data { load: name, size: self.data, key: "data" };
         check_database_fits(self.database, &data, guest, say);

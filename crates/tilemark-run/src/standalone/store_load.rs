@@ -28,7 +28,7 @@ use tilemark_store::{
 use tilemark_store_data::StoreDataError;
 use tilemark_sys::limits::raise_open_files;
 
-pub use tilemark_store::{Arrivals, DatabaseAddress, Demand, Latency, LoadResult, Pace, Status};
+pub use tilemark_store::{DatabaseAddress, Demand, Latency, LoadResult, Pace, Status};
 
 /// Understands an address; the password may be in the environment instead.
 pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {

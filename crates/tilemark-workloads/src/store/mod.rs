@@ -23,12 +23,11 @@ use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, S
 use tilemark_load::{Start, Stop, pin};
 use tilemark_plan::{
     plan,
-    scenario::Arrival,
     workload::{Details, StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
-    Arrivals, DatabaseAddress, DatabaseKind, DatabaseTls, Demand, Endpoint, LoadResult, Pace, Secret,
-    StoreError, run_observed_load,
+    DatabaseAddress, DatabaseKind, DatabaseTls, Demand, Endpoint, LoadResult, Pace, Secret, StoreError,
+    run_observed_load,
 };
 use tilemark_units::Span;
 
@@ -227,13 +226,9 @@ impl<'a> StoreStream<'a> {
     fn demand(&self, job: &LoadJob) -> Demand {
         let pace = match &self.stream.demand {
             plan::Demand::Closed => Pace::Closed { think_time: self.parameters.think_time.get() },
-            plan::Demand::Open { rate, arrival, .. } => Pace::Open {
-                orders_per_second: rate.get(),
-                arrivals: match arrival {
-                    Arrival::Even => Arrivals::Even,
-                    Arrival::Poisson | Arrival::Bursts => Arrivals::Poisson,
-                },
-            },
+            plan::Demand::Open { rate, arrival, .. } => {
+                Pace::Open { orders_per_second: rate.get(), arrivals: *arrival }
+            }
         };
         Demand {
             clients: self.parameters.clients,
@@ -287,13 +282,6 @@ fn shown_errors(result: &LoadResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A plan accepts what the engine can do: the crate of the plan does not know the engine's.
-    #[test]
-    fn limits_of_a_plan_are_the_engine_s() {
-        assert_eq!(StoreParameters::RATES, Demand::RATES);
-        assert_eq!(StoreParameters::THINK_TIME_MAX.get(), Demand::TIME_MAX);
-    }
 
     #[test]
     fn one_client_that_fills_its_processor_shows_beside_idle_ones() {

@@ -3,8 +3,7 @@
 use super::load_store;
 use crate::{
     arguments::{
-        Arrivals, Delivery, LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments,
-        TrustArguments,
+        Delivery, LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments, TrustArguments,
     },
     carried::PROGRAM,
     exit,
@@ -13,7 +12,6 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_run::{
     failure::Failure,
-    plan_words::Arrival,
     progress::Listener,
     standalone::messaging::{self, Judged, MessagingMode, MessagingParameters},
     standalone::password,
@@ -48,10 +46,7 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
         connections: arguments.connections,
         seconds: arguments.seconds,
         rate: arguments.rate,
-        arrival: match arguments.arrival {
-            Arrivals::Even => Arrival::Even,
-            Arrivals::Poisson => Arrival::Poisson,
-        },
+        arrival: arguments.arrival.into(),
         seed: arguments.seed,
     };
     match web_load::web(&PROGRAM, &asked) {

@@ -1,7 +1,7 @@
 //! `tilemark load store`
 
 use crate::{
-    arguments::{self, LoadStoreArguments},
+    arguments::LoadStoreArguments,
     screen::{self, Form, Watcher},
 };
 use std::{process::ExitCode, time::Duration};
@@ -9,7 +9,7 @@ use tilemark_run::{
     failure::Failure,
     progress::Listener,
     standalone::password,
-    standalone::store_load::{self, Arrivals, Demand, Latency, LoadResult, Pace, Status},
+    standalone::store_load::{self, Demand, Latency, LoadResult, Pace, Status},
 };
 
 /// Sends a store's customers to a database.
@@ -22,14 +22,10 @@ pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
     let database = store_load::address(&arguments.database)?;
-    let arrivals = match arguments.arrival {
-        arguments::Arrivals::Even => Arrivals::Even,
-        arguments::Arrivals::Poisson => Arrivals::Poisson,
-    };
     let demand = Demand {
         clients: arguments.clients,
         pace: match arguments.rate {
-            Some(orders_per_second) => Pace::Open { orders_per_second, arrivals },
+            Some(orders_per_second) => Pace::Open { orders_per_second, arrivals: arguments.arrival.into() },
             None => Pace::Closed { think_time: store_load::think_time(arguments.think_time)? },
         },
         warmup: Duration::from_secs(arguments.warmup),
