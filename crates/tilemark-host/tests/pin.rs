@@ -329,6 +329,91 @@ fn a_control_group_that_leaves_some_of_the_processors_is_a_note_and_is_still_res
     assert_eq!(fake.affinity_of(10), set("0-2"));
 }
 
+/// A pinned guest whose control group was narrowed since: a thread of it had less before, and one began later.
+fn narrowed_since_it_was_pinned() -> Fake {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.thread(10, 11, "2-7");
+    fake.pin("web 1\n");
+    fake.thread(10, 12, "2-3,6-7"); // it began later and inherited
+    *fake.cpuset.borrow_mut() = set("2-7");
+    fake
+}
+
+#[test]
+fn a_control_group_that_allows_fewer_than_a_thread_had_keeps_its_guest_in_the_journal() {
+    let fake = narrowed_since_it_was_pinned();
+    for call in ["the first", "the second"] {
+        let unpinned = fake.unpin();
+        let failed = &unpinned[0].failed;
+        assert_eq!(failed.iter().map(|kept| kept.tid).collect::<Vec<_>>(), [10, 12], "{call}: {unpinned:?}");
+        assert_eq!((failed[0].found.as_str(), failed[0].now.as_str()), ("0-7", "2-7"), "{call}");
+        assert!(failed[0].why.as_ref().unwrap().contains("(cpuset) allows fewer: widen it"), "{failed:?}");
+        assert_eq!(unpinned[0].threads, usize::from(call == "the first"), "{call}: thread 11");
+        assert_eq!(unpinned[0].left_alone, [], "{call}");
+        assert!(fake.has_journal(), "{call}");
+    }
+}
+
+#[test]
+fn a_control_group_that_is_widened_again_lets_unpin_end() {
+    let fake = narrowed_since_it_was_pinned();
+    fake.unpin();
+    *fake.cpuset.borrow_mut() = set("0-7");
+    // The kernel has restored one of the threads by itself.
+    fake.affinities.borrow_mut().insert(12, set("0-7"));
+    let unpinned = fake.unpin();
+    assert_eq!((unpinned[0].threads, unpinned[0].failed.len(), unpinned[0].left_alone.len()), (2, 0, 0));
+    assert_eq!([10, 11, 12].map(|tid| fake.affinity_of(tid)), ["0-7", "2-7", "0-7"].map(set));
+    assert!(!fake.has_journal());
+}
+
+#[test]
+fn a_guest_that_ends_leaves_the_journal_whatever_its_control_group_allows() {
+    let fake = narrowed_since_it_was_pinned();
+    fake.unpin();
+    fake.end(10);
+    assert_eq!(fake.unpin(), []);
+    assert!(!fake.has_journal());
+}
+
+#[test]
+fn a_guest_that_could_not_be_restored_is_pinned_again_and_keeps_what_it_had_first() {
+    let fake = narrowed_since_it_was_pinned();
+    fake.unpin();
+    fake.pin("web 1\n");
+    *fake.cpuset.borrow_mut() = set("0-7");
+    fake.unpin();
+    assert_eq!([10, 11, 12].map(|tid| fake.affinity_of(tid)), ["0-7", "2-7", "0-7"].map(set));
+}
+
+#[test]
+fn a_control_group_that_allows_none_of_what_a_thread_had_is_named() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.thread(10, 10, "0-1");
+    fake.pin("web 1\n");
+    *fake.cpuset.borrow_mut() = set("2-7");
+    let unpinned = fake.unpin();
+    let failed = &unpinned[0].failed[0];
+    assert!(failed.why.as_ref().unwrap().contains("(cpuset) allows none of them: widen it"), "{failed:?}");
+    assert_eq!(failed.now, "2-3,6-7");
+    assert!(fake.has_journal());
+}
+
+#[test]
+fn processors_that_are_offline_are_restored_as_far_as_the_kernel_does() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.pin("web 1\n");
+    // Such a kernel leaves them out.
+    fake.server.put("sys/devices/system/cpu/online", "0-5\n");
+    *fake.cpuset.borrow_mut() = set("0-5");
+    let unpinned = fake.unpin();
+    assert_eq!((unpinned[0].threads, unpinned[0].failed.len()), (1, 0), "{unpinned:?}");
+    assert!(!fake.has_journal());
+}
+
 #[test]
 fn pages_that_stay_behind_are_a_note() {
     let fake = Fake::new();

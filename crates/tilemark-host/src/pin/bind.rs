@@ -327,7 +327,7 @@ pub struct Unpinned {
     pub threads: usize,
     /// Threads that somebody else has bound since: left alone.
     pub left_alone: Vec<ThreadBinding>,
-    /// Threads whose binding could not be restored: they stay in the journal.
+    /// Threads whose binding could not be restored, or only in part: their guest stays in the journal, and the next call restores them.
     pub failed: Vec<ThreadBinding>,
 }
 
@@ -340,11 +340,12 @@ pub struct ThreadBinding {
     pub found: String,
     /// What it has.
     pub now: String,
-    /// What the kernel said, where it refused.
+    /// Why it could not be restored; null for a thread that is left alone.
     pub why: Option<String>,
 }
 
 /// Gives every guest of the journal that still runs what its threads had. Memory that was moved stays where it is: nothing holds it there.
+/// A guest with a thread that could not be restored stays in the journal until a later call restores it, or until it ends.
 ///
 /// # Errors
 /// Where the journal cannot be read or written.
@@ -353,14 +354,12 @@ pub fn unpin(processes: &dyn Processes, journal: &PinJournal) -> Result<Vec<Unpi
     let mut held = journal.guests()?;
     held.retain(|guest| start_ticks(host, guest.pid) == Some(guest.start_ticks));
     let of_kernel = kernel_threads(host);
+    let online = Machine::of(host).online;
     let mut unpinned = Vec::new();
     let mut left = Vec::new();
     for guest in held {
-        let outcome = release(processes, &guest, &of_kernel);
-        let failed: BTreeSet<u32> = outcome.failed.iter().map(|kept| kept.tid).collect();
-        let threads: Vec<PinnedThread> =
-            guest.threads.iter().filter(|thread| failed.contains(&thread.tid)).cloned().collect();
-        if !threads.is_empty() {
+        let (outcome, threads) = release(processes, &guest, &of_kernel, &online);
+        if !outcome.failed.is_empty() {
             left.push(PinnedGuest { threads, ..guest });
         }
         unpinned.push(outcome);
@@ -369,7 +368,13 @@ pub fn unpin(processes: &dyn Processes, journal: &PinJournal) -> Result<Vec<Unpi
     Ok(unpinned)
 }
 
-fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThreads) -> Unpinned {
+/// Returns what became of a guest, and its threads as the journal has them while one of them could not be restored.
+fn release(
+    processes: &dyn Processes,
+    guest: &PinnedGuest,
+    of_kernel: &KernelThreads,
+    online: &BTreeSet<u32>,
+) -> (Unpinned, Vec<PinnedThread>) {
     let mut outcome = Unpinned {
         name: guest.name.clone(),
         pid: guest.pid,
@@ -377,37 +382,82 @@ fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThr
         left_alone: Vec::new(),
         failed: Vec::new(),
     };
+    let mut kept = Vec::new();
     // The main thread is the first one, and a thread inherits from who starts it.
-    let Some(main) = guest.threads.first() else { return outcome };
-    for thread in threads(processes.host(), guest.pid, of_kernel) {
-        let known = guest
-            .threads
-            .iter()
-            .find(|known| (known.tid, known.start_ticks) == (thread.tid, thread.start_ticks));
+    let Some(main) = guest.threads.first() else { return (outcome, kept) };
+    for Thread { tid, start_ticks } in threads(processes.host(), guest.pid, of_kernel) {
+        let known = guest.threads.iter().find(|known| (known.tid, known.start_ticks) == (tid, start_ticks));
         // One that began after the binding inherited from the main thread.
         let held = known.unwrap_or(main);
-        let found = &held.found;
-        // One that has ended needs nothing.
-        let Ok(now) = processes.affinity(thread.tid) else { continue };
-        let kept = |why: Option<String>| ThreadBinding {
-            tid: thread.tid,
-            found: ranges(found),
-            now: ranges(&now),
-            why,
-        };
-        if now == *found {
-            continue;
-        }
-        if !held.is_ours(&now) {
+        let Some((now, end)) = restore(processes, tid, held, online) else { continue };
+        let (is_failed, is_known) = (matches!(end, ThreadEnd::Failed(_)), known.is_some());
+        let binding = |why| ThreadBinding { tid, found: ranges(&held.found), now: ranges(&now), why };
+        match end {
+            ThreadEnd::Restored => outcome.threads += 1,
+            // Widening a control group restores a thread without us, since Linux 6.2.
+            ThreadEnd::Unchanged => outcome.threads += usize::from(is_known && held.set != held.found),
+            ThreadEnd::Others if is_known => outcome.left_alone.push(binding(None)),
             // A thread that began after the binding and has a place of its own was never ours.
-            outcome.left_alone.extend(known.map(|_| kept(None)));
-            continue;
+            ThreadEnd::Others => {}
+            ThreadEnd::Failed(why) => outcome.failed.push(binding(Some(why))),
         }
-        match processes.bind(thread.tid, found) {
-            Ok(()) => outcome.threads += 1,
-            Err(error) if is_gone(&error) => {}
-            Err(error) => outcome.failed.push(kept(Some(error.to_string()))),
+        if is_failed || is_known {
+            // What it has now is ours where it failed; for any other thread there is nothing left to restore.
+            let found = if is_failed { held.found.clone() } else { now.clone() };
+            kept.push(PinnedThread { tid, start_ticks, found, set: now, set_before: None });
         }
     }
-    outcome
+    (outcome, kept)
+}
+
+/// What became of a thread.
+enum ThreadEnd {
+    /// This call gave it what it had.
+    Restored,
+    /// It had that already.
+    Unchanged,
+    /// Somebody else has bound it since.
+    Others,
+    /// It has not what it had: why.
+    Failed(String),
+}
+
+/// Gives a thread what it had, and returns what it has then. `None`: it has ended and needs nothing.
+fn restore(
+    processes: &dyn Processes,
+    tid: u32,
+    held: &PinnedThread,
+    online: &BTreeSet<u32>,
+) -> Option<(BTreeSet<u32>, ThreadEnd)> {
+    let before = processes.affinity(tid).ok()?;
+    if before == held.found {
+        return Some((before, ThreadEnd::Unchanged));
+    }
+    if !held.is_ours(&before) {
+        return Some((before, ThreadEnd::Others));
+    }
+    match processes.bind(tid, &held.found) {
+        Ok(()) => {}
+        Err(error) if is_gone(&error) => return None,
+        Err(error) => return Some((before, ThreadEnd::Failed(not_restored(&error)))),
+    }
+    // The kernel leaves out what the control group does not allow, and reports no error. Some kernels leave out what is offline too:
+    // no control group has to be widened for that.
+    let now = processes.affinity(tid).ok()?;
+    let is_whole = held.found.difference(&now).all(|lacking| !online.contains(lacking));
+    let end = if is_whole { ThreadEnd::Restored } else { ThreadEnd::Failed(cpuset_allows("fewer")) };
+    Some((now, end))
+}
+
+fn not_restored(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::INVAL) => cpuset_allows("none of them"),
+        _ => error.to_string(),
+    }
+}
+
+fn cpuset_allows(how_many: &str) -> String {
+    format!(
+        "its control group (cpuset) allows {how_many}: widen it (libvirt: `virsh emulatorpin` and `vcpupin`, or <cputune>)"
+    )
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! file of globs + running guests -> what each thread may use now -> journal (synced) -> bind, read back -> memory follows
 //!                                                                      |
-//!                                      unpin: ours -> as found; somebody else's -> left alone; ended -> nothing
+//!                                      unpin: ours -> as found, read back; somebody else's -> left alone; ended -> nothing
 //! ```
 //! A process is known by its number and its start: a number alone may have become another process. What no line of the file names is
 //! never touched.

@@ -70,9 +70,15 @@ fn undone(undone: &Undone) -> String {
         );
         lines.extend(guest.failed.iter().map(|kept| format!("  not restored: {}", words(kept))));
     }
+    if undone.guests.iter().any(|guest| !guest.failed.is_empty()) {
+        lines.push(AGAIN.to_owned());
+    }
     lines.push("Memory that was moved stays where it is.".to_owned());
     lines.join("\n")
 }
+
+/// What to do about threads that could not be restored.
+const AGAIN: &str = "Fix the cause and run `tilemark host unpin` again: it restores what is left. A guest that ends is forgotten.";
 
 /// Root's pins are in root's own journal.
 fn nothing_undone(is_root: bool) -> &'static str {
@@ -91,6 +97,23 @@ fn words(binding: &ThreadBinding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_run::host::pin::Unpinned;
+
+    #[test]
+    fn a_thread_that_could_not_be_restored_is_named_with_what_to_do() {
+        let kept = ThreadBinding {
+            tid: 11,
+            found: "0-7".to_owned(),
+            now: "2-7".to_owned(),
+            why: Some("its control group (cpuset) allows fewer: widen it".to_owned()),
+        };
+        let guest =
+            |failed| Unpinned { name: "web".to_owned(), pid: 10, threads: 1, left_alone: Vec::new(), failed };
+        let shown = undone(&Undone { guests: vec![guest(vec![kept])] });
+        let line = "  not restored: thread 11 had processors 0-7 and has 2-7: its control group (cpuset) allows fewer";
+        assert!(shown.contains(line) && shown.contains(AGAIN), "{shown}");
+        assert!(!undone(&Undone { guests: vec![guest(Vec::new())] }).contains(AGAIN));
+    }
 
     #[test]
     fn an_ordinary_user_is_shown_where_roots_pins_are() {
