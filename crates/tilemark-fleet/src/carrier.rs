@@ -206,11 +206,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A file's text.
+    /// A file's text. Files of a short answer are not cut.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let (_, file) = self.parts.iter_mut().find(|(of, _)| of == name)?;
         let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0)).and_then(|_| file.take(4 << 20).read_to_end(&mut bytes)).ok()?;
+        file.seek(SeekFrom::Start(0))
+            .and_then(|_| file.take(SHORT_ANSWER_BYTES_MAX).read_to_end(&mut bytes))
+            .ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -1,7 +1,7 @@
 //! What each host answers before anything is submitted: is it there, is it ours, is it fit, and how long would it take?
 
 use crate::{
-    carrier::{Question, ask},
+    carrier::{Answer, Question, ask},
     error::FleetError,
     folder::Fleet,
     job::job,
@@ -56,9 +56,9 @@ pub fn plan(fleet: &Fleet) -> Result<Vec<PlannedHost>, FleetError> {
 }
 
 /// What to know where Slurm would end the work of a host before it is done.
-fn too_long(site: &Site, expected: &str) -> Option<String> {
+fn too_long(site: &Site, expected: Span) -> Option<String> {
     let SiteEngine::Slurm(Slurm { time_s: Some(time_s), .. }) = &site.engine else { return None };
-    let (time, expected) = (Span::from_seconds(*time_s), expected.parse::<Span>().ok()?);
+    let time = Span::from_seconds(*time_s);
     (expected.get() + ENDED_BEFORE > time.get()).then(|| {
         format!(
             "it would measure for about {}, and Slurm asks a job to end one minute before its `time`, which is {}: only the repeats that are whole by then would count; \
@@ -89,7 +89,6 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
             return planned;
         }
     };
-    let shown = |text: &str| printable_line(text).into_owned();
     if let Some(program) = answer.value("missing") {
         let fix = "install it there (docs/fleet.md), or set `program` in the site file";
         planned.problems.push(format!("there is no `{}`; {fix}", shown(program)));
@@ -116,27 +115,56 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
             .notes
             .push(format!("the fleet run {} measures there now: this one would wait for it", shown(other)));
     }
-    let document =
-        answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
-    if answer.value("planned") == Some("0") {
-        planned.time = document["expected"]["time"].as_str().map(shown);
-        planned.notes.extend(planned.time.as_deref().and_then(|time| too_long(&fleet.site, time)));
-    } else {
-        let error = &document["error"];
-        let (message, remedy) = (
-            error["message"].as_str().unwrap_or("it printed no plan"),
-            error["remedy"].as_str().unwrap_or_default(),
-        );
-        planned.problems.push(shown(&format!("{message}; {remedy}")));
+    if let Err(why) = read_plan(&mut planned, &mut answer, &fleet.site) {
+        planned.problems.push(shown(&format!(
+            "its plan could not be read: {why}; see what `tilemark plan` prints there"
+        )));
     }
-    let doctor =
-        answer.text("doctor").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
-    let keys =
-        doctor["findings"].as_array().into_iter().flatten().filter_map(|finding| finding["key"].as_str());
-    let keys: Vec<&str> = keys.collect();
-    if !keys.is_empty() {
-        planned.notes.push(shown(&format!("`tilemark doctor` there names {}", keys.join(", "))));
+    match named_by_doctor(&mut answer) {
+        Ok(keys) if keys.is_empty() => {}
+        Ok(keys) => planned.notes.push(shown(&format!("`tilemark doctor` there names {}", keys.join(", ")))),
+        Err(why) => planned.notes.push(shown(&format!("its `tilemark doctor` could not be read: {why}"))),
     }
     planned.fit = planned.problems.is_empty();
     planned
+}
+
+fn shown(text: &str) -> String {
+    printable_line(text).into_owned()
+}
+
+/// A JSON document of a host's answer, or why it cannot be read.
+fn document(answer: &mut Answer, name: &str) -> Result<Value, String> {
+    let text = answer.text(name).ok_or("it is not in the answer")?;
+    if text.trim().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// Puts what the host's plan has into what is known of it: the time, or why it cannot measure. The error is why the plan cannot be read.
+fn read_plan(planned: &mut PlannedHost, answer: &mut Answer, site: &Site) -> Result<(), String> {
+    let document = document(answer, "plan")?;
+    if answer.value("planned") == Some("0") {
+        let time = document["expected"]["time"].as_str().ok_or("it has no `expected.time`")?;
+        let expected = time.parse().map_err(|error| format!("`expected.time` is {time:?}: {error}"))?;
+        planned.time = Some(shown(time));
+        planned.notes.extend(too_long(site, expected));
+        return Ok(());
+    }
+    let error = &document["error"];
+    let message = error["message"].as_str().unwrap_or("it printed no plan");
+    let remedy = error["remedy"].as_str().unwrap_or_default();
+    planned.problems.push(shown(&format!("{message}; {remedy}")));
+    Ok(())
+}
+
+/// The keys of the findings of `tilemark doctor` on a host, or why they cannot be read.
+fn named_by_doctor(answer: &mut Answer) -> Result<Vec<String>, String> {
+    let document = document(answer, "doctor")?;
+    let findings = document["findings"].as_array().ok_or_else(|| {
+        let why = document["error"]["message"].as_str().unwrap_or("it has no `findings`");
+        why.to_owned()
+    })?;
+    Ok(findings.iter().filter_map(|finding| finding["key"].as_str()).map(str::to_owned).collect())
 }

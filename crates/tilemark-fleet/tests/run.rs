@@ -16,7 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_fleet::{End, SiteEngine, Slurm, Step, Watch, collect_all, plan, status, verdict};
+use tilemark_fleet::{End, PlannedHost, SiteEngine, Slurm, Step, Watch, collect_all, plan, status, verdict};
 
 #[test]
 fn a_host_waits_for_its_turn_also_when_the_command_waits_no_longer() {
@@ -389,6 +389,52 @@ fn a_host_that_has_other_work_under_the_same_id_is_not_given_ours() {
     assert!(end.because.starts_with("it has other work under the id of this fleet run"), "{end:?}");
     assert_eq!(fs::read_to_string(&theirs).unwrap(), "of somebody else");
     assert!(!theirs.with_file_name("attempt-0").exists());
+}
+
+/// What is known of a host whose program prints these documents.
+fn planned_with(plan_document: &str, doctor: &str) -> PlannedHost {
+    let played = Played::new(&["n1"], None, "");
+    let program = format!(
+        "#!/bin/sh\ncase $1 in\n--version) echo tilemark 1 ;;\nplan) echo '{plan_document}' ;;\ndoctor) echo '{doctor}' ;;\nesac\n"
+    );
+    fs::write(played.home.path().join("program"), program).unwrap();
+    plan(&played.folder.read().unwrap()).unwrap().remove(0)
+}
+
+#[test]
+fn a_document_of_a_host_that_cannot_be_read_is_named() {
+    let (whole, cut) = (r#"{"expected": {"time": "90s"}}"#, r#"{"expected": {"#);
+    let findings = r#"{"findings": [{"key": "swap"}]}"#;
+    let names = |all: &[String], text: &str| all.iter().any(|one| one.contains(text));
+    let planned = planned_with(whole, findings);
+    assert!(planned.fit && planned.time.as_deref() == Some("90s"), "{planned:?}");
+    assert!(names(&planned.notes, "`tilemark doctor` there names swap"), "{planned:?}");
+    assert!(!names(&planned.notes, "could not be read"), "{planned:?}");
+    let failed = r#"{"error": {"message": "no room"}}"#;
+    for (doctor, why) in [
+        (r#"{"findings": [{"#, "EOF while parsing"),
+        ("", "it is empty"),
+        ("{}", "no `findings`"),
+        (failed, "no room"),
+    ] {
+        let planned = planned_with(whole, doctor);
+        assert!(planned.fit, "{planned:?}");
+        let note =
+            planned.notes.iter().find(|note| note.starts_with("its `tilemark doctor` could not be read: "));
+        assert!(note.is_some_and(|note| note.contains(why)), "{doctor}: {planned:?}");
+    }
+    let odd_time = r#"{"expected": {"time": "soon"}}"#;
+    for (plan, why) in [
+        (cut, "EOF while parsing"),
+        ("", "it is empty"),
+        ("{}", "no `expected.time`"),
+        (odd_time, "\"soon\""),
+    ] {
+        let planned = planned_with(plan, findings);
+        assert!(!planned.fit && planned.time.is_none(), "{planned:?}");
+        let problem = planned.problems[0].starts_with("its plan could not be read: ");
+        assert!(problem && planned.problems[0].contains(why), "{plan}: {planned:?}");
+    }
 }
 
 #[test]
