@@ -1,6 +1,7 @@
 //! Kinds of exchanges, and how they choose.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use tilemark_amqp::{Table, Value};
 
@@ -51,6 +52,22 @@ impl ExchangeSettings {
     /// Of an exchange that every broker has.
     pub(crate) const fn of_broker(kind: ExchangeKind) -> Self {
         Self { kind, durable: true, auto_delete: false, internal: false, alternate: None }
+    }
+}
+
+/// All of them by the names of `exchange.declare`, as messages print them.
+impl fmt::Display for ExchangeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, durable, auto_delete, internal, alternate } = self;
+        let kind = kind.name();
+        write!(
+            f,
+            "type {kind}, durable {durable}, auto-delete {auto_delete}, internal {internal}, alternate-exchange "
+        )?;
+        match alternate {
+            Some(name) => write!(f, "{name}"),
+            None => f.write_str("not set"),
+        }
     }
 }
 

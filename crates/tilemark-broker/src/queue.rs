@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::exception::Name;
@@ -56,6 +57,16 @@ pub(crate) enum Overflow {
     RejectPublish,
 }
 
+impl Overflow {
+    /// The value of `x-overflow`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::DropHead => "drop-head",
+            Self::RejectPublish => "reject-publish",
+        }
+    }
+}
+
 /// Where messages go that a queue gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeadLetters {
@@ -97,36 +108,62 @@ impl QueueSettings {
         }
     }
 
-    /// What a declaration asks for otherwise.
+    /// What a declaration asks for otherwise: `x-max-length is 5, asked for not set`.
     pub(crate) fn difference(&self, asked: &Self) -> String {
-        let shown = |settings: &Self| {
-            let ttl = Some(settings.message_ttl_ms).filter(|ttl| *ttl != NEVER);
-            let letters = settings.dead_letters.as_ref();
-            [
-                ("durable", format!("{}", settings.durable)),
-                ("exclusive", format!("{}", settings.exclusive)),
-                ("auto-delete", format!("{}", settings.auto_delete)),
-                ("x-max-length", format!("{:?}", settings.max_length)),
-                ("x-max-length-bytes", format!("{:?}", settings.max_length_bytes)),
-                ("x-overflow", format!("{:?}", settings.overflow)),
-                ("x-expires", format!("{:?}", settings.expires)),
-                ("x-message-ttl", format!("{ttl:?}")),
-                ("x-dead-letter-exchange", format!("{:?}", letters.map(|letters| &letters.exchange))),
-                (
-                    "x-dead-letter-routing-key",
-                    format!("{:?}", letters.and_then(|letters| letters.routing_key.as_ref())),
-                ),
-            ]
-        };
-        let both = shown(self).into_iter().zip(shown(asked)).filter(|(is, asked)| is != asked);
+        let both = self.values().into_iter().zip(asked.values());
+        let differing = both.filter(|((_, is), (_, asked))| is != asked);
         let all: Vec<String> =
-            both.map(|((name, is), (_, asked))| format!("{name} is {is}, asked for {asked}")).collect();
+            differing.map(|((name, is), (_, asked))| format!("{name} is {is}, asked for {asked}")).collect();
         all.join("; ")
+    }
+
+    /// Each setting by its name in `queue.declare`.
+    fn values(&self) -> [(&'static str, SettingValue<'_>); 10] {
+        use SettingValue::{Count, Flag, Milliseconds, Named, NotSet, Word};
+        let ttl = Some(self.message_ttl_ms).filter(|ttl| *ttl != NEVER);
+        let letters = self.dead_letters.as_ref();
+        let routing_key = letters.and_then(|letters| letters.routing_key.as_ref());
+        [
+            ("durable", Flag(self.durable)),
+            ("exclusive", Flag(self.exclusive)),
+            ("auto-delete", Flag(self.auto_delete)),
+            ("x-max-length", self.max_length.map_or(NotSet, Count)),
+            ("x-max-length-bytes", self.max_length_bytes.map_or(NotSet, Count)),
+            ("x-overflow", Word(self.overflow.name())),
+            ("x-expires", self.expires.map_or(NotSet, |time| Milliseconds(time.as_millis()))),
+            ("x-message-ttl", ttl.map_or(NotSet, |ttl| Milliseconds(ttl.into()))),
+            ("x-dead-letter-exchange", letters.map_or(NotSet, |letters| Named(&letters.exchange))),
+            ("x-dead-letter-routing-key", routing_key.map_or(NotSet, Named)),
+        ]
     }
 
     /// Whether persistent messages in it are journaled: an exclusive queue ends with its connection and needs no journal.
     pub(crate) const fn survives_restart(&self) -> bool {
         self.durable && !self.exclusive
+    }
+}
+
+/// The value of a setting: two of them are compared as values, and printed in a message.
+#[derive(PartialEq, Eq)]
+enum SettingValue<'a> {
+    NotSet,
+    Flag(bool),
+    Count(u64),
+    Milliseconds(u128),
+    Word(&'static str),
+    Named(&'a Name),
+}
+
+impl fmt::Display for SettingValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSet => f.write_str("not set"),
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Milliseconds(ms) => write!(f, "{ms} ms"),
+            Self::Word(word) => f.write_str(word),
+            Self::Named(name) => write!(f, "{name}"),
+        }
     }
 }
 

@@ -351,6 +351,16 @@ pub enum Turbo {
     Off,
 }
 
+impl Turbo {
+    /// The word for it in the facts and in what hosts are compared by: `on` or `off`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// Loop devices, through which disk files become disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -447,4 +457,16 @@ pub struct ProbeFigures {
     pub instructions: u64,
     /// How long the probe took, in seconds.
     pub seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turbo_is_called_as_in_the_facts() {
+        for turbo in [Turbo::On, Turbo::Off] {
+            assert_eq!(serde_json::to_value(turbo).unwrap(), turbo.name());
+        }
+    }
 }

@@ -76,7 +76,7 @@ impl Engine {
         match found {
             Some(found) if found == settings => return Ok(()),
             Some(found) => {
-                let text = format!("exchange '{name}' exists as {found:?}, asked for {settings:?}");
+                let text = format!("exchange '{name}' exists as: {found}; asked for: {settings}");
                 return Err(Exception::new(ReplyCode::PreconditionFailed, text));
             }
             None => {}

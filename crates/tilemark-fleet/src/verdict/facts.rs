@@ -167,10 +167,7 @@ fn others(facts: &HostFacts, result: &RunResult) -> BTreeMap<String, String> {
     put(
         &mut all,
         "turbo",
-        frequency
-            .turbo
-            .value()
-            .map_or_else(|| "not known".to_owned(), |turbo| format!("{turbo:?}").to_lowercase()),
+        frequency.turbo.value().map_or_else(|| "not known".to_owned(), |turbo| turbo.name().to_owned()),
     );
     let running =
         facts.running_guests.value().map_or_else(|| "not known".to_owned(), |all| all.len().to_string());

@@ -49,6 +49,35 @@ fn exchanges_of_each_kind_reach_the_queues_they_should() {
 }
 
 #[test]
+fn a_queue_that_exists_otherwise_is_refused_with_plain_values() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let limits = TableBuilder::new()
+        .integer("x-max-length", 5)
+        .text("x-overflow", "reject-publish")
+        .integer("x-expires", 60_000);
+    lab.ask(client, &declare_with("q", QueueFlags::default(), limits.as_table()));
+    let said = lab.refused(client, &declare("q", QueueFlags { durable: true, ..QueueFlags::default() }), 406);
+    let expected = "queue 'q' exists: durable is false, asked for true; x-max-length is 5, asked for not set; \
+                    x-overflow is reject-publish, asked for drop-head; x-expires is 60000 ms, asked for not set";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn an_exchange_that_exists_otherwise_is_refused_with_plain_values() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &exchange("e", "direct"));
+    let arguments = TableBuilder::new().text("alternate-exchange", "amq.fanout");
+    let flags = ExchangeFlags { auto_delete: true, ..ExchangeFlags::default() };
+    let said = lab.refused(client, &exchange_with("e", "topic", flags, arguments.as_table()), 406);
+    let is = "type direct, durable false, auto-delete false, internal false, alternate-exchange not set";
+    let asked =
+        "type topic, durable false, auto-delete true, internal false, alternate-exchange 'amq.fanout'";
+    assert!(said.contains(&format!("exchange 'e' exists as: {is}; asked for: {asked}")), "{said}");
+}
+
+#[test]
 fn a_publisher_that_repeats_itself_notices_new_and_lost_bindings() {
     let mut lab = Lab::new();
     let client = lab.client();
