@@ -178,7 +178,6 @@ fn names() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     /// The comment of `load.connections` names it: `docs/scenarios.md` is made from that.
     #[test]
@@ -192,13 +191,16 @@ mod tests {
         assert_eq!(uses, ["web"]);
     }
 
-    /// One over sockets that has none gets too few open files: add it here, and answer `connections`.
+    /// One over sockets that has none gets too few open files: answer `connections`. A program of the user's opens its own.
     #[test]
     fn workloads_over_sockets_have_connections() {
         let at = At { connections: 77, disks: 1 };
-        let all = Work::all();
-        let over_sockets = all.iter().filter(|work| work.facts().connections(at) > 0).map(Work::name);
-        assert_eq!(over_sockets.collect::<BTreeSet<_>>(), ["messaging", "sessions", "store", "web"].into());
+        let beside_the_load = CommandParameters { from: CommandFrom::Host, ..CommandParameters::default() };
+        for work in Work::all().into_iter().chain([Work::Command(beside_the_load)]) {
+            let facts = work.facts();
+            let is_over_sockets = facts.place() == Place::Outside && !facts.starts_own_program();
+            assert_eq!(facts.connections(at) > 0, is_over_sockets, "{}", work.name());
+        }
     }
 
     #[test]
