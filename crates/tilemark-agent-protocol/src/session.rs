@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 /// The first bytes of a session. No frame begins like this: as a length it is far over the limit.
 pub const MAGIC: [u8; 8] = *b"TILEMARK";
 /// Raised when a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
 /// Bytes of a hello: magic, version, nonce.
 pub const HELLO_BYTES: usize = 20;
 

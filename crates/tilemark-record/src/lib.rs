@@ -44,6 +44,7 @@ pub mod jobs {
 /// What a store load on one guest found: part of a repeat's summary.
 pub mod store {
     pub use tilemark_plan::workload::{
-        Finding, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer, StoreVerdict,
+        Finding, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer, StoreStatus,
+        StoreVerdict,
     };
 }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 /// What only loads of one workload find.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each load, and it travels in a box")]
 pub enum Details {
     /// An online store's.
     Store(StoreFigures),
@@ -175,11 +174,45 @@ pub struct ServerSetting {
 /// What the load says about its own figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreVerdict {
-    /// `trusted`, `not-trusted` or `cannot-tell`.
-    pub status: String,
+    /// Whether its figures can be relied on.
+    pub status: StoreStatus,
     /// Why not, one sentence each.
     pub reasons: Vec<String>,
     /// Those of them that are more than failed orders, which are counted among the failed requests. Absent in older records.
     #[serde(default)]
     pub findings: Vec<Finding>,
+}
+
+/// Whether the figures of a store load can be relied on, by the load itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreStatus {
+    /// They can.
+    Trusted,
+    /// Something went wrong that they do not show.
+    NotTrusted,
+    /// Too little was seen.
+    #[default]
+    CannotTell,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records have had these words since before they were a type.
+    #[test]
+    fn a_stores_verdict_has_the_words_of_records() {
+        let words = [
+            (StoreStatus::Trusted, "trusted"),
+            (StoreStatus::NotTrusted, "not-trusted"),
+            (StoreStatus::CannotTell, "cannot-tell"),
+        ];
+        for (status, word) in words {
+            let verdict = StoreVerdict { status, ..StoreVerdict::default() };
+            let older = format!(r#"{{"status":"{word}","reasons":[]}}"#);
+            assert_eq!(serde_json::from_str::<StoreVerdict>(&older).unwrap(), verdict);
+            assert_eq!(serde_json::to_value(&verdict).unwrap()["status"], word);
+        }
+    }
 }

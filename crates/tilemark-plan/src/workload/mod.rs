@@ -24,7 +24,7 @@ pub use disk::DiskParameters;
 pub use facts::{At, Exclusive, Facts, InFlight, LoadKeys, Place};
 pub use found::{
     CommandFigure, Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow,
-    StepLatency, StoreFigures, StoreServer, StoreVerdict,
+    StepLatency, StoreFigures, StoreServer, StoreStatus, StoreVerdict,
 };
 pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;

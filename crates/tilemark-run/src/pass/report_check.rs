@@ -341,8 +341,8 @@ fn check_store(store: &mut StoreFigures) -> Result<(), RefusedReport> {
         return Err(RefusedReport::Count { what: "steps of an order", value: store.latency_ms.len() as u64 });
     }
     let StoreFigures { audit, store: StoreServer { server, settings, .. }, verdict, .. } = store;
-    let StoreVerdict { status, reasons, findings } = verdict;
-    [audit, server, status].into_iter().for_each(shorten);
+    let StoreVerdict { status: _, reasons, findings } = verdict;
+    [audit, server].into_iter().for_each(shorten);
     settings.truncate(FINDINGS_MAX);
     settings.iter_mut().flat_map(|setting| [&mut setting.name, &mut setting.value]).for_each(shorten);
     shorten_all(reasons, FINDINGS_MAX);

@@ -1,7 +1,8 @@
 //! What a store load found, as it travels and is recorded.
 
 use tilemark_plan::workload::{
-    Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer, StoreVerdict,
+    Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer, StoreStatus,
+    StoreVerdict,
 };
 use tilemark_store::{FindingKind, Latency, LoadResult, Status, Steady, StoreFacts, Verdict};
 
@@ -45,17 +46,20 @@ fn server(found: &StoreFacts) -> StoreServer {
 }
 
 fn verdict(verdict: &Verdict) -> StoreVerdict {
-    let status = match verdict.status {
-        Status::Trusted => "trusted",
-        Status::NotTrusted => "not-trusted",
-        Status::CannotTell => "cannot-tell",
-    };
     let finding =
         |found: &tilemark_store::Finding| Finding { kind: kind(found.kind), what: found.what.clone() };
     StoreVerdict {
-        status: status.to_owned(),
+        status: status(verdict.status),
         reasons: verdict.reasons.clone(),
         findings: verdict.findings.iter().map(finding).collect(),
+    }
+}
+
+const fn status(status: Status) -> StoreStatus {
+    match status {
+        Status::Trusted => StoreStatus::Trusted,
+        Status::NotTrusted => StoreStatus::NotTrusted,
+        Status::CannotTell => StoreStatus::CannotTell,
     }
 }
 
