@@ -29,7 +29,7 @@ impl LoadFailure {
     }
 
     /// The same of any error of a kind that knows what the reader should do, for `map_err`.
-    pub(crate) fn with<E: Error>(remedy: fn(&E) -> &'static str) -> impl Fn(E) -> Self + Copy {
+    pub(crate) fn with<E: Error>(remedy: fn(&E) -> &str) -> impl Fn(E) -> Self + Copy {
         move |error| Self::new(&error, remedy(&error))
     }
 
