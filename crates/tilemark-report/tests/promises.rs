@@ -858,9 +858,28 @@ fn what_a_run_left_and_what_others_changed_is_on_page_and_terminal_with_what_to_
     let plain = terminal(&report, Style { colour: Colour::Plain, width: 400 });
     assert!(plain.contains(&format!("Left   {}. To fix: {}", left.what, left.remedy)), "{plain}");
     assert!(
-        plain.contains(&format!("Others another program changed the {changed}; it was not restored")),
+        plain.contains(&format!("Others Another program changed the {changed}; it was not restored")),
         "{plain}"
     );
+}
+
+#[test]
+fn page_and_terminal_name_the_same_facts_and_whether_the_host_was_restored() {
+    let mut report = fixture::trusted();
+    let wanted = [
+        (Some(true), "your machine was restored"),
+        (Some(false), "your machine was NOT restored. To restore it: "),
+        (None, "not checked whether your machine was restored"),
+    ];
+    for (is_restored, words) in wanted {
+        report.result.provenance.as_it_was = is_restored;
+        let plain = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+        let page = html(&report);
+        for words in [words, "AMD EPYC 7313P, 32 threads, 128 GiB"] {
+            assert!(plain.replace('\u{202f}', " ").contains(words), "{words}: {plain}");
+            assert!(page.replace('\u{202f}', " ").contains(&format!("{words}<")), "{words}");
+        }
+    }
 }
 
 #[test]

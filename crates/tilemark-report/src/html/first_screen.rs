@@ -1,9 +1,7 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
 use super::{charts, markup::Markup, section, terms::term};
-use crate::number::{bytes, counted};
-use crate::view::{self, Axis, Charts, Chip, Section, SentencePart, View};
-use tilemark_record::result::{LeftOver, Provenance};
+use crate::view::{self, Axis, Charts, Chip, Restored, Section, SentencePart, View};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
 const SQUARES_MAX: u32 = 40;
@@ -47,20 +45,26 @@ fn identity(page: &mut Markup, view: &View) {
         verdict_chip(page, chip);
     }
     page.raw("</span><h1>").text(&view.report.result.scenario).raw("</h1><ul class=\"facts\">");
-    for fact in facts(view) {
+    for fact in view::facts(view) {
         page.element("li", "", &fact);
     }
-    let Provenance { as_it_was, left, changed_by_others, .. } = &view.report.result.provenance;
-    match as_it_was {
-        Some(true) => page.raw("<li class=\"good\">your machine was restored</li>"),
-        Some(false) if left.is_empty() => {
-            page.raw("<li class=\"bad\">your machine was NOT restored. To restore it: <code>sudo tilemark recover</code></li>")
-        }
-        Some(false) => page.raw("<li class=\"bad\">your machine was NOT restored</li>"),
-        None => page.raw("<li>not checked whether your machine was restored</li>"),
-    };
+    let provenance = &view.report.result.provenance;
+    restored(page, view::restored(provenance));
     page.raw("</ul></div>\n");
-    not_as_before(page, left, changed_by_others);
+    not_as_before(page, &view::left_lines(provenance), &view::changed_lines(provenance));
+}
+
+fn restored(page: &mut Markup, restored: Restored) {
+    page.raw(match restored.is_restored {
+        Some(true) => "<li class=\"good\">",
+        Some(false) => "<li class=\"bad\">",
+        None => "<li>",
+    });
+    page.text(restored.words);
+    if let Some(command) = restored.command {
+        page.element("code", "", command);
+    }
+    page.raw("</li>");
 }
 
 /// A chip with its meaning.
@@ -71,32 +75,18 @@ pub(super) fn verdict_chip(page: &mut Markup, chip: Chip) {
 }
 
 /// What is left of the run, with what to do, and what somebody else changed.
-fn not_as_before(page: &mut Markup, left: &[LeftOver], changed_by_others: &[String]) {
-    if left.is_empty() && changed_by_others.is_empty() {
+fn not_as_before(page: &mut Markup, left: &[String], changed: &[String]) {
+    if left.is_empty() && changed.is_empty() {
         return;
     }
     page.raw("<ul class=\"aside\">");
-    for LeftOver { what, remedy } in left {
-        page.raw("<li>Left on the machine: ").text(what).raw(". To fix: ").text(remedy).raw("</li>");
+    for line in left {
+        page.raw("<li>Left on the machine: ").text(line).raw("</li>");
     }
-    for setting in changed_by_others {
-        page.raw("<li>Another program changed the ").text(setting).raw("; it was not restored</li>");
+    for line in changed {
+        page.element("li", "", line);
     }
     page.raw("</ul>\n");
-}
-
-/// Host, backend, versions, time taken.
-fn facts(view: &View) -> Vec<String> {
-    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, .. } =
-        &view.report.result.provenance;
-    let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
-    facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
-    facts.push(format!("{processor}, {}, {}", counted((*threads).into(), "thread"), bytes(*memory_bytes)));
-    facts.push(format!("Linux {kernel}"));
-    facts.extend(view.qemu().map(view::qemu_words));
-    facts.push(format!("Tilemark {tilemark}"));
-    facts.push(view::took(&view.report.result.provenance));
-    facts
 }
 
 fn answer(page: &mut Markup, view: &View) {
@@ -235,9 +225,9 @@ fn cost(page: &mut Markup, view: &View) {
 fn trust(page: &mut Markup, view: &View) {
     let trust = view::trust(view);
     page.raw("<section class=\"fact\"><h2>Trust</h2><p>");
-    term(page, "resolution", "Smallest change that this run can show");
+    term(page, "resolution", view::SMALLEST_CHANGE);
     page.raw(": ").text(&trust.resolution).raw(". ");
-    term(page, "repeat", "Repeats");
+    term(page, "repeat", view::REPEATS);
     page.raw(": ").text(&trust.repeats).raw(".</p>");
     match trust.reasons.as_slice() {
         [] => {}

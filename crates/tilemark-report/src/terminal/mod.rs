@@ -12,7 +12,6 @@ use crate::view::{self, Chip, Outcome, Part, Section, SentencePart, Table, View}
 use paint::{Ink, Paint, clean, wrap};
 pub(crate) use sheet::sheet_text;
 pub use style::{Colour, Style};
-use tilemark_record::result::Provenance;
 
 /// Guests of the largest step from which on a report keeps to [`LINES_MAX`].
 const MANY_GUESTS: u32 = 128;
@@ -146,16 +145,11 @@ fn head(view: &View, paint: &Paint, width: usize, room: Room) -> String {
     for line in wrap(&clean(&facts(view)), width) {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
     }
-    let Provenance { left, changed_by_others, .. } = &view.report.result.provenance;
-    let left = left.iter().map(|one| format!("{}. To fix: {}", one.what, one.remedy)).collect();
-    for one in listed(left, room) {
+    let provenance = &view.report.result.provenance;
+    for one in listed(view::left_lines(provenance), room) {
         labelled(&mut out, paint, width, "Left", &one, room.lines);
     }
-    let changed = changed_by_others.iter();
-    let changed = changed
-        .map(|setting| format!("another program changed the {setting}; it was not restored"))
-        .collect();
-    for one in listed(changed, room) {
+    for one in listed(view::changed_lines(provenance), room) {
         labelled(&mut out, paint, width, "Others", &one, room.lines);
     }
     out.push('\n');
@@ -177,8 +171,8 @@ fn head(view: &View, paint: &Paint, width: usize, room: Room) -> String {
     text.extend(cost.command.map(|(label, command)| format!(" {label}: {command}")));
     labelled(&mut out, paint, width, "Cost", &text, room.answer);
     let trust = view::trust(view);
-    let first =
-        format!("Smallest change that this run can show: {}. Repeats: {}.", trust.resolution, trust.repeats);
+    let (smallest, repeats) = (view::SMALLEST_CHANGE, view::REPEATS);
+    let first = format!("{smallest}: {}. {repeats}: {}.", trust.resolution, trust.repeats);
     labelled(&mut out, paint, width, "Trust", &first, usize::MAX);
     for reason in listed(trust.reasons, room) {
         labelled(&mut out, paint, width, "", &format!("- {reason}"), room.lines);
@@ -241,23 +235,11 @@ fn chip_text(chip: Chip, paint: &Paint) -> String {
     paint.ink(ink, &word)
 }
 
+/// What the run was made on and with, and whether the host was restored.
 fn facts(view: &View) -> String {
-    let provenance = &view.report.result.provenance;
-    let mut facts =
-        vec![if provenance.host.is_empty() { "host not named".to_owned() } else { provenance.host.clone() }];
-    facts.push(view.backends());
-    facts.push(format!("Linux {}", provenance.kernel));
-    facts.extend(view.qemu().map(view::qemu_words));
-    facts.push(format!("Tilemark {}", provenance.tilemark));
-    facts.push(view::took(provenance));
-    facts.extend(provenance.as_it_was.map(|same| match same {
-        true => "your machine was restored".to_owned(),
-        false if provenance.left.is_empty() => {
-            "your machine was NOT restored. To restore it: sudo tilemark recover".to_owned()
-        }
-        false => "your machine was NOT restored".to_owned(),
-    }));
-    facts.retain(|fact| !fact.is_empty());
+    let restored = view::restored(&view.report.result.provenance);
+    let last = format!("{}{}", restored.words, restored.command.unwrap_or_default());
+    let facts: Vec<String> = view::facts(view).into_iter().chain([last]).collect();
     facts.join(" \u{b7} ")
 }
 

@@ -4,6 +4,7 @@
 mod charts;
 mod clients;
 mod groups;
+mod identity;
 mod interference;
 mod jobs;
 mod messaging;
@@ -27,6 +28,7 @@ mod uses;
 
 pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
+pub(crate) use identity::{Restored, changed_lines, facts, left_lines, restored};
 pub(crate) use outcome::Outcome;
 pub(crate) use rate_column::RateColumn;
 #[cfg(test)]
@@ -41,11 +43,9 @@ pub(crate) use tables::{
     against_first, failures, failures_section, fairness, loads, measures, published, sides,
 };
 pub(crate) use trust::{
-    Chip, FOREIGN, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence,
-    sentence_parts, trust,
+    Chip, FOREIGN, REPEATS, SMALLEST_CHANGE, SentencePart, capacity, chips, cost, gate_words, older_rule,
+    proof, sentence, sentence_parts, trust,
 };
-
-use tilemark_record::result::Provenance;
 
 /// Builds a workload's part of the report, where the record has it.
 type Build = fn(&View) -> Option<Section>;
@@ -69,22 +69,4 @@ const SECTIONS: [Build; 12] = [
 /// All sections of a report.
 pub(crate) fn sections(view: &View) -> Vec<Section> {
     SECTIONS.iter().filter_map(|build| build(view)).collect()
-}
-
-/// How long a run took: one session, or with `--more` several.
-pub(crate) fn took(provenance: &Provenance) -> String {
-    let time = crate::number::seconds(provenance.seconds);
-    match provenance.sessions {
-        0 | 1 => format!("took {time}"),
-        sessions => format!("took {time} in {sessions} sessions"),
-    }
-}
-
-/// A version of QEMU with its name before it.
-pub(crate) fn qemu_words(version: &str) -> String {
-    if version.to_ascii_lowercase().starts_with("qemu") {
-        version.to_owned()
-    } else {
-        format!("QEMU {version}")
-    }
 }

@@ -242,6 +242,12 @@ pub(crate) fn trust(view: &View) -> Trust {
     }
 }
 
+/// What [`Trust::resolution`] is.
+pub(crate) const SMALLEST_CHANGE: &str = "Smallest change that this run can show";
+
+/// What [`Trust::repeats`] are.
+pub(crate) const REPEATS: &str = "Repeats";
+
 /// What the judge calls the processor time of programs outside a run.
 pub(crate) const FOREIGN: &str = "foreign load";
 
