@@ -6,6 +6,7 @@
 mod below;
 mod charts;
 mod disclosure;
+mod figure;
 mod first_screen;
 mod frame;
 mod markup;
@@ -26,9 +27,8 @@ pub fn html(report: &Report) -> String {
     frame::head(&mut page, &report.result.scenario, "report");
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts, &sections);
-    for one in view::sides(&view).iter().chain([&view::steps(&view)]) {
-        section::section(&mut page, one);
-    }
+    section::sections_at(&mut page, &sections, view::Place::First);
+    section::sections_at(&mut page, &sections, view::Place::Steps);
     below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);
     terms::glossary(&mut page);

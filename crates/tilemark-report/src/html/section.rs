@@ -1,34 +1,58 @@
 //! The one drawing of sections, tables and their charts' places.
 
-use super::{markup::Markup, terms::term};
-use crate::view::{Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table};
+use super::{
+    figure::{Figure, figure},
+    markup::Markup,
+    terms::term,
+};
+use crate::view::{Beside, Cell, Chart, Column, GroupHead, Holds, Part, Place, Row, Section, Table};
+
+/// Writes the sections of one place. One that is the answer is on the first screen instead.
+pub(super) fn sections_at(page: &mut Markup, sections: &[Section], place: Place) {
+    for one in sections.iter().filter(|one| one.place == place && !one.is_answer) {
+        section(page, one);
+    }
+}
 
 /// Writes a section with its texts and tables.
 pub(super) fn section(page: &mut Markup, section: &Section) {
-    page.raw("<section class=\"part\"")
-        .attribute("id", section.id)
-        .raw("><h2>")
-        .raw(section.title)
-        .raw("</h2>");
+    page.raw("<section class=\"part\"").attribute("id", section.id).raw("><h2>");
+    term(page, section.word, section.title);
+    page.raw("</h2>");
+    let mut beside = section.beside.as_ref();
     for (place, part) in section.parts.iter().enumerate() {
         match part {
-            Part::Text(text) => page.element("p", "about", text),
-            Part::Table(table) => self::table(page, &format!("{}-{place}", section.id), table),
+            Part::Text(text) => {
+                page.element("p", "about", text);
+            }
+            Part::Table(table) => {
+                let id = format!("{}-{place}", section.id);
+                match beside.take() {
+                    Some(chart) => table_beside(page, chart, &id, table),
+                    None => self::table(page, &id, table),
+                };
+            }
         };
     }
     page.raw("</section>\n");
 }
 
+/// Writes a chart's place and a table beside each other.
+fn table_beside<'page>(
+    page: &'page mut Markup,
+    chart: &Beside,
+    id: &str,
+    table: &Table,
+) -> &'page mut Markup {
+    page.raw("<div class=\"charts fair\"><div class=\"chart\"").attribute("id", chart.id);
+    page.raw(" role=\"img\"").attribute("aria-label", chart.about).raw("></div>");
+    self::table(page, id, table).raw("</div>")
+}
+
 /// Writes the place where the page's script draws `chart`.
 pub(super) fn chart(page: &mut Markup, chart: &Chart) {
-    page.raw("<figure class=\"latency\"><figcaption><h2>")
-        .text(&chart.title)
-        .raw("</h2><span class=\"unit\">");
-    page.text(&chart.unit)
-        .raw("</span><div class=\"legend\"")
-        .attribute("id", &format!("legend-{}", chart.id));
-    page.raw("></div></figcaption><div class=\"chart\"").attribute("id", &format!("chart-{}", chart.id));
-    page.raw(" role=\"img\"").attribute("aria-label", &chart.about).raw("></div></figure>\n");
+    let Chart { id, title, unit, about, .. } = chart;
+    figure(page, &Figure { class: "latency", title, unit, id, about, ..Figure::default() });
 }
 
 /// Writes a table, and below it what its marks and missing columns mean. The ids of its notes begin with `id`, which no other table of the

@@ -8,7 +8,7 @@ mod style;
 
 use crate::Report;
 use crate::number::counted;
-use crate::view::{self, Chip, Outcome, Part, Section, SentencePart, Table, View};
+use crate::view::{self, Chip, Outcome, Part, Place, Section, SentencePart, Table, View};
 use paint::{Ink, Paint, clean, wrap};
 pub(crate) use sheet::sheet_text;
 pub use style::{Colour, Style};
@@ -53,8 +53,8 @@ pub fn terminal(report: &Report, style: Style) -> String {
     let paint = Paint(style.colour);
     let width = style.width.max(40);
     let room = Room::of(report);
-    let sections = view::sections(&view);
-    let (lead, others): (Vec<_>, Vec<_>) = sections.into_iter().partition(view::Section::leads);
+    let sections = view::sections(&view).into_iter().filter(|section| section.place.is_in_terminal());
+    let (lead, others): (Vec<_>, Vec<_>) = sections.partition(view::Section::leads);
     let mut out = head(&view, &paint, width, room);
     let last = last_lines(&view, &paint, width, room);
     // What is left out is named in a paragraph of its own.
@@ -75,10 +75,12 @@ pub fn terminal(report: &Report, style: Style) -> String {
     for one in &lead {
         add(one.title, &format!("{}\n", section::section(one, &paint, width)));
     }
-    let steps = folded(view::steps(&view));
-    add(steps.title, &section::section(&steps, &paint, width));
-    for one in others.into_iter().chain(view::scaling(&view)) {
-        add(one.title, &format!("\n{}", section::section(&one, &paint, width)));
+    for one in others {
+        // Above the steps is an empty line already.
+        match one.place {
+            Place::Steps => add(one.title, &section::section(&folded(one), &paint, width)),
+            _ => add(one.title, &format!("\n{}", section::section(&one, &paint, width))),
+        }
     }
     if !left_out.is_empty() {
         let text = format!("On the page only: {}.", left_out.join(", "));

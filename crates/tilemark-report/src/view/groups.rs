@@ -117,6 +117,12 @@ impl<'a> View<'a> {
         self.report.plan.scenario.headline.as_deref().unwrap_or_default()
     }
 
+    /// Whether tiles and guests are compared with each other. Of roles and pairs of them the matrix compares what can be compared: their
+    /// tiles and guests are few and differ.
+    pub(crate) fn compares_tiles(&self) -> bool {
+        !self.groups.is_empty() && !self.headline().is_empty() && self.axis != Axis::Roles
+    }
+
     /// Names of all loads, in the plan's order.
     pub(crate) fn loads(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

@@ -26,47 +26,62 @@ mod timeline;
 mod trust;
 mod uses;
 
-pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows, shares_shown};
+pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use identity::{Restored, changed_lines, facts, left_lines, restored};
 pub(crate) use outcome::Outcome;
 pub(crate) use rate_column::RateColumn;
 #[cfg(test)]
 pub(crate) use rows::columns;
-pub(crate) use rows::{limit_word, load_p99, measure_words, p99, percent_or_none, steps};
-pub(crate) use scaling::scaling;
+pub(crate) use rows::{limit_word, load_p99, measure_words, p99, percent_or_none};
 pub(crate) use section::{
-    Cell, Chart, Column, GroupHead, Holds, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint,
-    Stroke, Table, given, group_named, measured, words,
+    Beside, Cell, Chart, Column, GroupHead, Holds, Level, Mark, Part, Place, Row, RowGroup, Section, Series,
+    SeriesPoint, Stroke, Table, given, group_named, measured, words,
 };
-pub(crate) use tables::{
-    against_first, failures, failures_section, fairness, loads, measures, published, sides,
-};
+pub(crate) use tables::{against_first, failures, failures_section, measures, published};
 pub(crate) use trust::{
     Chip, FOREIGN, REPEATS, SMALLEST_CHANGE, SentencePart, capacity, chips, cost, gate_words, older_rule,
     proof, sentence, sentence_parts, trust,
 };
 
-/// Builds a workload's part of the report, where the record has it.
+/// Builds a part of the report, where the record has it.
 type Build = fn(&View) -> Option<Section>;
 
-/// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 12] = [
-    screening::screening,
-    interference::interference,
-    surge::surge,
-    roles::roles,
-    clients::clients,
-    pages::pages,
-    uses::uses,
-    store::store,
-    jobs::jobs,
-    power::power,
-    settings::settings,
-    messaging::messaging,
+/// The parts with a section of their own, in the order of the page, with the place of each. A workload that needs one adds a line.
+const SECTIONS: [(Place, Build); 19] = [
+    (Place::First, tables::sides_differ),
+    (Place::First, tables::sides_failed),
+    (Place::First, tables::sides_measured),
+    (Place::Steps, rows::steps),
+    (Place::BelowSteps, screening::screening),
+    (Place::BelowSteps, interference::interference),
+    (Place::BelowSteps, surge::surge),
+    (Place::BelowSteps, roles::roles),
+    (Place::BelowSteps, clients::clients),
+    (Place::BelowSteps, pages::pages),
+    (Place::BelowSteps, uses::uses),
+    (Place::BelowSteps, store::store),
+    (Place::BelowSteps, jobs::jobs),
+    (Place::BelowSteps, power::power),
+    (Place::BelowSteps, settings::settings),
+    (Place::BelowSteps, messaging::messaging),
+    (Place::BelowCharts, scaling::scaling),
+    (Place::BelowChartsOfPage, tables::fairness),
+    (Place::Last, tables::loads),
 ];
 
 /// All sections of a report.
 pub(crate) fn sections(view: &View) -> Vec<Section> {
-    SECTIONS.iter().filter_map(|build| build(view)).collect()
+    let placed = |(place, build): &(Place, Build)| Some(Section { place: *place, ..build(view)? });
+    SECTIONS.iter().filter_map(placed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_listed_in_the_order_in_which_they_are_shown() {
+        assert!(SECTIONS.is_sorted_by_key(|(place, _)| *place));
+    }
 }

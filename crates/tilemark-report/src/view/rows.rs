@@ -48,7 +48,7 @@ pub(crate) fn columns(rate: RateColumn) -> Vec<Column> {
 }
 
 /// The steps, and which load their figures belong to.
-pub(crate) fn steps(view: &View) -> Section {
+pub(crate) fn steps(view: &View) -> Option<Section> {
     let gate = format!("The gate: every load keeps {}.", super::gate_words(&view.report.plan.scenario.gate));
     let about = match view.headline() {
         "" => "This scenario sends no load.".to_owned(),
@@ -59,7 +59,7 @@ pub(crate) fn steps(view: &View) -> Section {
         true => Part::Text("No step was measured.".to_owned()),
         false => Part::Table(steps_table(view)),
     };
-    Section::new("steps", "Steps", vec![Part::Text(about), figures])
+    Some(Section::new("steps", "Steps", vec![Part::Text(about), figures]))
 }
 
 /// What has no figure anywhere leaves the table and is named below.

@@ -10,8 +10,14 @@ pub(crate) struct Section {
     pub(crate) id: &'static str,
     /// Its head.
     pub(crate) title: &'static str,
+    /// The word of the glossary that explains the head; empty if none does.
+    pub(crate) word: &'static str,
     /// Texts and tables, in order.
     pub(crate) parts: Vec<Part>,
+    /// The chart that the page draws beside its first table.
+    pub(crate) beside: Option<Beside>,
+    /// Where it is shown.
+    pub(crate) place: Place,
     /// Its charts: the page's first screen has them in place of its own.
     pub(crate) charts: Vec<Chart>,
     /// Whether it is what the run was made for.
@@ -21,13 +27,46 @@ pub(crate) struct Section {
 impl Section {
     /// Texts and tables.
     pub(crate) fn new(id: &'static str, title: &'static str, parts: Vec<Part>) -> Self {
-        Self { id, title, parts, charts: Vec::new(), is_answer: false }
+        let place = Place::BelowSteps;
+        Self { id, title, word: "", parts, beside: None, place, charts: Vec::new(), is_answer: false }
     }
 
     /// Whether it comes before the steps, in place of the chart of latencies.
     pub(crate) fn leads(&self) -> bool {
         !self.charts.is_empty() || self.is_answer
     }
+}
+
+/// Where a section is shown, from top to bottom. The charts of a section are on the first screen, and so is a section that is the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// Before the steps, on the page only.
+    First,
+    /// The steps.
+    Steps,
+    /// Below the steps.
+    BelowSteps,
+    /// Below the charts of tiles and guests. The terminal has it after all others.
+    BelowCharts,
+    /// The same, on the page only.
+    BelowChartsOfPage,
+    /// At the end, on the page only.
+    Last,
+}
+
+impl Place {
+    /// Whether the terminal has it too.
+    pub(crate) const fn is_in_terminal(self) -> bool {
+        matches!(self, Self::Steps | Self::BelowSteps | Self::BelowCharts)
+    }
+}
+
+/// A chart beside a table, drawn by the page's script from the data of the steps.
+pub(crate) struct Beside {
+    /// Its name in the page.
+    pub(crate) id: &'static str,
+    /// What it shows, for those who do not see it.
+    pub(crate) about: &'static str,
 }
 
 /// What a section has below its head.

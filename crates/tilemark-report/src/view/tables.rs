@@ -1,9 +1,9 @@
 //! The tables that only the page has: fairness, every load, what two sides differ in and what came of it.
 
 use super::section::{
-    Cell, GroupHead, Part, Row, RowGroup, Section, Table, given, group_named, measured, words,
+    Beside, Cell, GroupHead, Part, Row, RowGroup, Section, Table, given, group_named, measured, words,
 };
-use super::{RateColumn, View, load_p99, percent_or_none};
+use super::{RateColumn, View, charts::shares_shown, load_p99, percent_or_none};
 use crate::number::{change, percent, three, whole};
 use crate::published::Paper;
 use tilemark_plan::scenario::LoopKind;
@@ -19,8 +19,30 @@ pub(super) fn all_equal(fair: &Fairness) -> bool {
     fair.most_served.of_mean - fair.least_served.of_mean < 1e-9
 }
 
-/// Who was served least and most at each step.
-pub(crate) fn fairness(view: &View) -> Table {
+/// Who was served least and most at each step, with a chart of every guest. Nothing where tiles and guests are not compared.
+pub(crate) fn fairness(view: &View) -> Option<Section> {
+    if !view.compares_tiles() {
+        return None;
+    }
+    let shown = shares_shown(view);
+    let mut loads = view.report.result.points.iter().flat_map(|point| &point.loads);
+    let is_thinned = loads.any(|load| load.guests.len() > shown);
+    let thinned = is_thinned.then(|| {
+        format!(
+            "The chart draws {shown} guests of a step, evenly by rank, the least and the most served among them."
+        )
+    });
+    let parts = [Part::Table(fairness_table(view))].into_iter().chain(thinned.map(Part::Text));
+    let beside =
+        Beside { id: "chart-fairness", about: "Throughput of each guest relative to the mean, at each step" };
+    Some(Section {
+        word: "fairness",
+        beside: Some(beside),
+        ..Section::new("fairness", "Fairness", parts.collect())
+    })
+}
+
+fn fairness_table(view: &View) -> Table {
     let columns = vec![
         measured("Step"),
         measured("Jain's index"),
@@ -53,10 +75,13 @@ fn fairness_cells(view: &View, point: &PointResult) -> Vec<Cell> {
     ]
 }
 
-/// Every load at each step.
-pub(crate) fn loads(view: &View) -> Section {
+/// Every load at each step. Nothing where there is no load.
+pub(crate) fn loads(view: &View) -> Option<Section> {
+    if view.groups.is_empty() || view.headline().is_empty() {
+        return None;
+    }
     let about = "\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.".to_owned();
-    Section::new("loads", "Every load", vec![Part::Table(loads_table(view)), Part::Text(about)])
+    Some(Section::new("loads", "Every load", vec![Part::Table(loads_table(view)), Part::Text(about)]))
 }
 
 fn loads_table(view: &View) -> Table {
@@ -114,19 +139,23 @@ fn load_cells(load: &LoadResult, rate: RateColumn, unit: Option<&str>) -> Vec<Ce
     ]
 }
 
-/// In what two sides that were compared differ, what they failed in, and each measure.
-pub(crate) fn sides(view: &View) -> Vec<Section> {
-    let Some(comparison) = &view.report.result.comparison else {
-        return Vec::new();
-    };
-    let differences = vec![Part::Table(differences(comparison))];
-    let mut sections = vec![Section::new("differences", "What differs", differences)];
-    if !comparison.failures.is_empty() {
-        sections.push(failures_section(failures(comparison)));
-    }
+/// In what two sides that were compared differ.
+pub(crate) fn sides_differ(view: &View) -> Option<Section> {
+    let comparison = view.report.result.comparison.as_ref()?;
+    Some(Section::new("differences", "What differs", vec![Part::Table(differences(comparison))]))
+}
+
+/// What two sides that were compared failed in, if any did.
+pub(crate) fn sides_failed(view: &View) -> Option<Section> {
+    let comparison = view.report.result.comparison.as_ref()?;
+    (!comparison.failures.is_empty()).then(|| failures_section(failures(comparison)))
+}
+
+/// What came of each measure of two sides that were compared.
+pub(crate) fn sides_measured(view: &View) -> Option<Section> {
+    let comparison = view.report.result.comparison.as_ref()?;
     let of_run = (String::new(), comparison, view.answer_struck());
-    sections.push(Section::new("measures", "Measures", vec![Part::Table(measures(&[of_run]))]));
-    sections
+    Some(Section::new("measures", "Measures", vec![Part::Table(measures(&[of_run]))]))
 }
 
 /// What sides that were compared failed in.
