@@ -296,13 +296,13 @@ fn the_first_screen_has_the_reason_of_a_host_that_cannot_be_compared() {
         host.repeats = 2;
     }
     let folder = made_of(&hosts, &[]);
-    let because = "at 4 tiles on native: all 6 repeats were discarded: foreign load 5.6 % of the host";
+    let because = "at 4 tiles on native: all 6 repeats were discarded: other programs used 5.6 % of the host";
     write_end(folder.path(), "h1", 1, End::NotTrusted, because);
     let found = verdict::of(folder.path()).unwrap();
     let wanted = format!("h1, not trusted: {because}");
     assert!(found.reasons.contains(&wanted), "{:?}", found.reasons);
     let text = found.terminal(Style { colour: Colour::Plain, width: 80 });
-    assert!(text.contains("foreign load"), "{text}");
+    assert!(text.contains("other programs used"), "{text}");
 }
 
 #[test]

@@ -445,8 +445,8 @@ fn without_carriers_words(why: &str) -> String {
     format!("{reason}{}", said.rsplit_once(')').map_or("", |(_, after)| after))
 }
 
-/// Before why the last repeat of several was discarded.
-const DISCARDED_FOR: &str = "the last one because of ";
+/// Before why the last repeat of several was discarded. In older records "of" follows.
+const DISCARDED_FOR: &str = "the last one because ";
 
 /// Takes out which programs made the host too busy to go on: they are in brackets after that reason, and say whose machine it is.
 fn without_programs(text: &str) -> String {
@@ -590,11 +590,17 @@ mod tests {
 
     #[test]
     fn names_of_programs_that_made_the_host_busy_are_removed() {
-        let because =
-            "6 repeats in a row were discarded, the last one because of foreign load 95.8 % of the host";
-        let named = format!("{because} (rustc (6 processes) 90.1 %, own-thing 0.8 %). Try again (later).");
-        assert_eq!(scrubbed(&named), format!("{because}. Try again (later)."));
-        assert_eq!(scrubbed(&format!("{because} (odd( 1 %)")), because);
+        for reason in [
+            "other programs used 95.8 % of the host",
+            "the hypervisor took 3.1 % of the host as steal; other programs used 95.8 % of the host",
+            "of foreign load 95.8 % of the host",
+        ] {
+            let because = format!("6 repeats in a row were discarded, the last one because {reason}");
+            let named =
+                format!("{because} (rustc (6 processes) 90.1 %, own-thing 0.8 %). Try again (later).");
+            assert_eq!(scrubbed(&named), format!("{because}. Try again (later)."));
+            assert_eq!(scrubbed(&format!("{because} (odd( 1 %)")), because);
+        }
     }
 
     #[test]

@@ -325,7 +325,8 @@ fn who_suffers_compares_shares_of_demand_in_an_open_loop_and_names_nobody_where_
     let text = terminal(&report, Style { colour: Colour::Plain, width: 300 }).replace('\u{202f}', " ");
     let (_, section) = text.split_once("Who suffers\n").expect("many tiles have it");
     let section = section.split("\n\n").next().unwrap_or_default();
-    let got = "measured by the share of its demand that was answered; in a closed loop, the requests that it answered.";
+    let got =
+        "by the share of its demand that was answered; in a closed loop, by the requests that it answered.";
     assert!(section.contains(got), "{section}");
     let web = section.lines().find(|line| line.trim_start().starts_with("web ")).unwrap_or_default();
     assert!(web.matches("all equal").count() == 2 && !web.contains("tile-0"), "{web}");

@@ -457,7 +457,7 @@ fn who_is_loud_is_said_before_the_run_when_a_repeat_is_discarded_and_in_the_reco
     let before = lines("this host is busy: ").unwrap_or_else(|| panic!("{said:?}"));
     assert!(before.contains("loud-loop"), "{before}");
     let discarded = lines("repeat 1 at 1 tile is discarded: ").unwrap_or_else(|| panic!("{said:?}"));
-    assert!(discarded.contains("foreign load") && discarded.contains("loud-loop"), "{discarded}");
+    assert!(discarded.contains("other programs used") && discarded.contains("loud-loop"), "{discarded}");
     let result = said.result();
     let record = real.record(&result.run);
     let others = &record.summaries().unwrap()[0].host.others;

@@ -62,7 +62,7 @@ fn evidence(page: &mut Markup, view: &View) {
                 let others =
                     view.report.repeats.iter().find(is_it).map(|repeat| repeat.host.others.as_slice());
                 let programs =
-                    others.and_then(programs_in_words).filter(|_| void.reason.contains(view::FOREIGN));
+                    others.and_then(programs_in_words).filter(|_| view::is_of_foreign_load(&void.reason));
                 let programs = programs.map(|programs| format!(" ({programs})")).unwrap_or_default();
                 format!("{} \u{2013} {}{programs}", repeat_words(view, point.index, void.repeat), void.reason)
             })

@@ -215,7 +215,7 @@ fn finding(runs: &ComparedRuns, label: &str, against: &Against) -> Finding {
     }
     let head = match runs.against.len() {
         1 => String::new(),
-        _ => format!("{label} compared with A (the sentence calls it B)"),
+        _ => format!("{label} compared with A (called B below)"),
     };
     Finding { chip: Some(chip(verdict.status)), head, text: comparison.sentence.clone(), reasons }
 }

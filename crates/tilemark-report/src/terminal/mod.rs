@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn where_a_remedy_is_taken_out_the_sentence_before_it_ends() {
         let (claims, remedies) = parted(
-            "A and B: foreign load 93 % of the host; to fix: measure on a quiet host. Only gate.p99 differs: 5ms.",
+            "A and B: other programs used 93 % of the host; to fix: measure on a quiet host. Only gate.p99 differs: 5ms.",
         );
-        assert_eq!(claims, "A and B: foreign load 93 % of the host. Only gate.p99 differs: 5ms.");
+        assert_eq!(claims, "A and B: other programs used 93 % of the host. Only gate.p99 differs: 5ms.");
         assert_eq!(remedies, "to fix: measure on a quiet host. ");
     }
 }

@@ -40,8 +40,8 @@ pub(crate) use section::{
 };
 pub(crate) use tables::{against_first, failures, failures_section, measures, published};
 pub(crate) use trust::{
-    Chip, FOREIGN, REPEATS, SMALLEST_CHANGE, SentencePart, capacity, chips, cost, gate_words, older_rule,
-    proof, sentence, sentence_parts, trust,
+    Chip, REPEATS, SMALLEST_CHANGE, SentencePart, capacity, chips, cost, gate_words, is_of_foreign_load,
+    older_rule, proof, sentence, sentence_parts, trust,
 };
 
 /// Builds a part of the report, where the record has it.

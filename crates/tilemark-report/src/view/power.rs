@@ -1,11 +1,11 @@
-//! Power of the processors' packages: idle, at each step, and what was served for a joule. Nothing where the host counts no
+//! Power of the processors' packages: idle, at each step, and what was served per joule. Nothing where the host counts no
 //! energy.
 
 use super::{Cell, Part, Row, Section, Table, View, measured};
 use crate::number::{NARROW_SPACE, three};
 use tilemark_record::result::PointResult;
 
-const ABOUT: &str = "Of the processors' packages, as they count it themselves (RAPL): without memory, disks and \
+const ABOUT: &str = "Energy of the CPU packages, measured by themselves (RAPL): without memory, disks and \
     fans. Idle is before the first guest; a step includes the load, whose processors are kept awake.";
 
 /// The power part of a report.
@@ -19,7 +19,7 @@ pub(crate) fn power(view: &View) -> Option<Section> {
         measured("Step"),
         measured("Power").unit("mean"),
         measured("Above idle"),
-        measured("Served").unit("for a joule"),
+        measured("Served").unit("per joule"),
     ];
     let rows = view.points().map(|(group, point)| {
         let above_idle = point.power_w.zip(idle).map(|(power, idle)| power - idle);

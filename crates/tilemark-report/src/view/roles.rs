@@ -14,7 +14,8 @@ const GUESTS_FOR_EACH: usize = 4;
 /// Guests from which on some are named.
 const GUESTS_MIN: usize = 16;
 
-const ABOUT: &str = "Slowdown: how many times as long a request takes as with one tile, with its 95 % interval; 1 means no effect.";
+const ABOUT: &str = "Slowdown: each role is compared with itself at one tile. 2 means that its requests take twice as long, and 1 \
+    means no effect.";
 
 /// Every loaded role, where two tiles or more were measured.
 pub(crate) fn roles(view: &View) -> Option<Section> {
@@ -80,12 +81,10 @@ fn of_mean_words(point: &PointResult) -> String {
         (true, false) => "the share of its demand that was answered",
         (false, _) => "the requests that it answered",
         (true, true) => {
-            "the share of its demand that was answered; in a closed loop, the requests that it answered"
+            "the share of its demand that was answered; in a closed loop, by the requests that it answered"
         }
     };
-    format!(
-        "Least and most served: the guest's share compared with the average of its role, measured by {got}."
-    )
+    format!("Least and most served: each guest is compared with the average of its role, by {got}.")
 }
 
 /// The guest of the tile, and its load where that has another name.
@@ -100,7 +99,7 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult, notes: &mut Vec<St
         let key = format!("points.{}.loads.{}.{figure}", point.index, load.name);
         let known = view.report.result.missing.get(&key).cloned();
         let reason = known.or_else(|| match figure {
-            "slowdown_vs_one_tile" => Some("one tile was not measured beside it".to_owned()),
+            "slowdown_vs_one_tile" => Some("no slowdown: this run did not measure 1 tile".to_owned()),
             _ => None,
         })?;
         let place = notes.iter().position(|note| *note == reason);

@@ -248,15 +248,20 @@ pub(crate) const SMALLEST_CHANGE: &str = "Smallest change that this run can show
 /// What [`Trust::repeats`] are.
 pub(crate) const REPEATS: &str = "Repeats";
 
-/// What the judge calls the processor time of programs outside a run.
-pub(crate) const FOREIGN: &str = "foreign load";
+/// How the judge says that programs outside a run used too much, now and in records of older versions.
+const FOREIGN: [&str; 2] = ["other programs used", "foreign load"];
+
+/// Whether a repeat was discarded because of programs outside the run.
+pub(crate) fn is_of_foreign_load(reason: &str) -> bool {
+    FOREIGN.iter().any(|words| reason.contains(words))
+}
 
 /// The programs that used most of the host in the discarded repeat in which they used most.
 fn loudest(view: &View) -> Option<String> {
     let is_discarded = |repeat: &&RepeatSummary| {
         let of_point = view.report.result.points.iter().filter(|point| point.index == repeat.point);
         let mut voided = of_point.flat_map(|point| &point.repeats_voided);
-        voided.any(|void| void.repeat == repeat.repeat && void.reason.contains(FOREIGN))
+        voided.any(|void| void.repeat == repeat.repeat && is_of_foreign_load(&void.reason))
     };
     let used = |repeat: &&RepeatSummary| repeat.host.processor.other;
     let discarded = view.report.repeats.iter().filter(is_discarded);
@@ -476,13 +481,25 @@ mod tests {
     }
 
     #[test]
+    fn a_repeat_that_other_programs_spoiled_is_known_by_the_words_of_this_and_of_older_versions() {
+        let reasons = |steal, other| tilemark_statistics::judge::busy_host(steal, other).collect::<Vec<_>>();
+        assert!(is_of_foreign_load(&reasons(0.0, 0.074)[0]));
+        assert!(is_of_foreign_load("foreign load 7.4 % of the host"));
+        assert!(!is_of_foreign_load(&reasons(0.062, 0.0)[0]));
+    }
+
+    #[test]
     fn reasons_that_differ_in_figures_only_are_one_line() {
-        let reasons = ["foreign load 9.5 % of the host", "sent 2 ms late", "foreign load 12 % of the host"];
+        let reasons = [
+            "other programs used 9.5 % of the host",
+            "sent 2 ms late",
+            "other programs used 12 % of the host",
+        ];
         let lines = why_discarded(reasons.into_iter(), &[]);
         assert_eq!(
             lines,
             [
-                "2 repeats discarded, the first because: foreign load 9.5 % of the host",
+                "2 repeats discarded, the first because: other programs used 9.5 % of the host",
                 "1 repeat discarded: sent 2 ms late"
             ]
         );

@@ -40,7 +40,7 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// `foreign load 41.2 % of the host (cc1 (4 processes) 38.0 %)`; nothing where the host is quiet.
+    /// `other programs used 41.2 % of the host (cc1 (4 processes) 38.0 %)`; nothing where the host is quiet.
     pub(crate) fn loud(&self) -> Option<String> {
         let reasons: Vec<String> = busy_host(self.steal, self.foreign).collect();
         (!reasons.is_empty()).then(|| with_programs(&reasons.join("; "), &self.programs))
@@ -165,7 +165,7 @@ pub(crate) const DISTURBED_IN_A_ROW_MAX: u32 = 6;
 pub(crate) fn too_loud(disturbed: u32, loud: &str) -> Failure {
     Failure::new(
         FailureCode::HostUnfit,
-        format!("{} in a row were discarded, the last one because of {loud}", counted(disturbed, "repeat")),
+        format!("{} in a row were discarded, the last one because {loud}", counted(disturbed, "repeat")),
         "end these programs, or measure on a quiet host; `--wait-quiet 10m` waits until this one is quiet",
     )
 }
@@ -204,8 +204,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                "waiting for a quiet host, at most 55 s more: foreign load 41.2 % of the host (cc1 (4 processes) 38.0 %)",
-                "waiting for a quiet host, at most 45 s more: foreign load 41.2 % of the host (ld (4 processes) 38.0 %)",
+                "waiting for a quiet host, at most 55 s more: other programs used 41.2 % of the host (cc1 (4 processes) 38.0 %)",
+                "waiting for a quiet host, at most 45 s more: other programs used 41.2 % of the host (ld (4 processes) 38.0 %)",
                 "the host is quiet, after 20 s",
             ]
         );
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(failure.code, FailureCode::HostUnfit);
         assert_eq!(
             failure.message,
-            "the host was not quiet within 1m: foreign load 41.2 % of the host (cc1 (4 processes) 38.0 %)"
+            "the host was not quiet within 1m: other programs used 41.2 % of the host (cc1 (4 processes) 38.0 %)"
         );
         // At first and half a minute later.
         assert_eq!(said.len(), 2, "{said:?}");
@@ -230,6 +230,6 @@ mod tests {
         assert!(text.contains("cc1 (4 processes) 38.0 %") && text.contains("--wait-quiet"), "{text}");
         assert_eq!(warning(&quiet().unwrap()), None);
         let stolen = Others { steal: 0.3, ..quiet().unwrap() };
-        assert!(warning(&stolen).unwrap().contains("steal 30.0 % of the host."));
+        assert!(warning(&stolen).unwrap().contains("the hypervisor took 30.0 % of the host as steal."));
     }
 }

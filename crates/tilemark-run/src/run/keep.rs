@@ -367,7 +367,7 @@ mod tests {
     fn only_what_a_trusted_run_found_is_applied_and_all_of_it_is_written() {
         use VerdictStatus::{CannotTell, NotTrusted, Trusted};
         let beside = "it was measured beside other work on this host, as was asked";
-        let lost = "13 of 24 repeats were discarded: foreign load 30.0 % of the host";
+        let lost = "13 of 24 repeats were discarded: other programs used 30.0 % of the host";
         let not_trusted =
             format!("not applied, since the verdict of the run is `not trusted` ({lost}). `sudo ");
         let cannot_tell =

@@ -637,7 +637,8 @@ fn a_host_that_stays_loud_ends_the_run_with_the_names_of_the_programs() {
     assert!(failure.message.contains("cc1 (4 processes) 28.0 %"), "{}", failure.message);
     assert!(failure.remedy.contains("--wait-quiet 10m"), "{}", failure.remedy);
     assert_eq!(ran.repeats().len(), 6, "they are in the record");
-    let said = ran.notes.iter().filter(|note| note.contains("is discarded: foreign load 30.0 %")).count();
+    let said =
+        ran.notes.iter().filter(|note| note.contains("is discarded: other programs used 30.0 %")).count();
     assert_eq!(said, 6, "{:?}", ran.notes);
     // Five are no six.
     let ran = loud_at_first(5, quick());
@@ -670,7 +671,9 @@ fn a_run_that_waits_for_a_quiet_host_does_so_after_a_disturbed_repeat_only() {
     assert!(waits[0].contains("cc1 (4 processes) 28.0 %") && waits[1] == "the host is quiet, after 15 s");
     // It never gets quiet: what is whole is kept.
     let ran = loud_at_first(2, FakeWorld { busy_host, looks: looks(&[0.3; 40]), ..quick() });
-    assert!(ran.failure().message.starts_with("the host was not quiet within 1m: foreign load 30.0 %"));
+    assert!(
+        ran.failure().message.starts_with("the host was not quiet within 1m: other programs used 30.0 %")
+    );
     assert_eq!(ran.repeats().len(), 1);
 }
 

@@ -129,9 +129,9 @@ fn by_host(host: &HostFigures) -> Vec<String> {
 /// What was done to a client from outside, and a clock that nobody knows well enough.
 fn by_client(client: &ClientFigures) -> Vec<String> {
     let name = &client.name;
-    let too_much = |what: &str, fraction: Option<f64>, most: f64| {
+    let too_much = |what: fn(f64, &str) -> String, fraction: Option<f64>, most: f64| {
         let fraction = fraction.filter(|fraction| *fraction > most || fraction.is_nan())?;
-        Some(format!("client {name}: {what} {:.1} % of its processors", 100.0 * fraction))
+        Some(format!("client {name}: {}", what(100.0 * fraction, "its processors")))
     };
     // On the measured host itself the guests are others too, and the host is judged by its own figures.
     let (steal, other) = if client.same_machine { (None, None) } else { (client.steal, client.other) };
@@ -156,8 +156,8 @@ fn by_client(client: &ClientFigures) -> Vec<String> {
         _ => None,
     };
     [
-        too_much("steal", steal, STEAL_FRACTION_MAX),
-        too_much("foreign load", other, FOREIGN_FRACTION_MAX),
+        too_much(steal_words, steal, STEAL_FRACTION_MAX),
+        too_much(foreign_words, other, FOREIGN_FRACTION_MAX),
         unknown,
         never_known,
         late,
@@ -196,12 +196,22 @@ fn exhausted(client: &ClientFigures, gate_p99_ms: f64, typical: &TypicalP99) -> 
 /// How a host is too busy for a measurement, by the parts of it that its hypervisor (`steal`) and programs outside the run (`other`)
 /// took; nothing where it is quiet.
 pub fn busy_host(steal: f64, other: f64) -> impl Iterator<Item = String> {
-    let too_much = |what: &'static str, fraction: f64, most: f64| {
-        (fraction > most || fraction.is_nan())
-            .then(|| format!("{what} {:.1} % of the host", 100.0 * fraction))
+    let too_much = |what: fn(f64, &str) -> String, fraction: f64, most: f64| {
+        (fraction > most || fraction.is_nan()).then(|| what(100.0 * fraction, "the host"))
     };
-    let steal = too_much("steal", steal, STEAL_FRACTION_MAX);
-    steal.into_iter().chain(too_much("foreign load", other, FOREIGN_FRACTION_MAX))
+    let steal = too_much(steal_words, steal, STEAL_FRACTION_MAX);
+    steal.into_iter().chain(too_much(foreign_words, other, FOREIGN_FRACTION_MAX))
+}
+
+/// Too much use by programs outside the run: reports look for the first three words to name these programs. Without brackets: the
+/// programs follow in brackets, and a redacted report takes those out.
+fn foreign_words(percent: f64, of: &str) -> String {
+    format!("other programs used {percent:.1} % of {of}")
+}
+
+/// Too much time taken by the hypervisor, without brackets for the same reason.
+fn steal_words(percent: f64, of: &str) -> String {
+    format!("the hypervisor took {percent:.1} % of {of} as steal")
 }
 
 /// Why a load's figures are partly our own; `None` where they are not. `typical_p99_ms` comes from all repeats, so that the fast

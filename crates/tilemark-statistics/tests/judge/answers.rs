@@ -180,7 +180,7 @@ fn a_spoiled_step_below_a_broken_one_is_neither_held_nor_untried() {
     assert_eq!((judged.answer.holds, judged.answer.untried), (Some(1), None));
     assert_eq!(judged.answer.breaks.as_ref().unwrap().tiles, 3);
     assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
-    assert!(judged.verdict.reasons[0].contains("steal 40.0 %"), "{:?}", judged.verdict.reasons);
+    assert!(judged.verdict.reasons[0].contains("the hypervisor took 40.0 %"), "{:?}", judged.verdict.reasons);
 }
 
 #[test]

@@ -46,8 +46,10 @@ fn a_client_that_ran_out_of_something_is_named_with_it_and_discards_the_repeat()
     type Change = fn(&mut ClientFigures);
     let cases: [(&str, Change); 10] = [
         ("client c2: a thread used 81 % of its processor", |client| client.busy.max_fraction = 0.81),
-        ("client c2: steal 2.1 % of its processors", |client| client.steal = Some(0.021)),
-        ("client c2: foreign load 5.1 % of its processors", |client| client.other = Some(0.051)),
+        ("client c2: the hypervisor took 2.1 % of its processors as steal", |client| {
+            client.steal = Some(0.021)
+        }),
+        ("client c2: other programs used 5.1 % of its processors", |client| client.other = Some(0.051)),
         ("client c2: its network carried 81 % of its line rate", |client| client.line_used = Some(0.81)),
         ("client c2: requests of load steady were sent up to 3.00 ms late", |client| {
             client.loads[0].send_lateness_p99_us = Some(3_000.0);

@@ -179,7 +179,7 @@ fn a_host_that_gets_loud_in_further_blocks_takes_nothing_from_the_planned_ones()
     assert_eq!(judged.verdict, without.verdict);
     let pair = judged.points.iter().find(|point| point.vary["roles"] == "files + files").unwrap();
     assert_eq!((pair.repeats_kept, pair.repeats_voided.len()), (3, 6));
-    let wanted = "6 repeats of the blocks that confirm what looked slow were discarded, the first because: steal 30.0 % of the host";
+    let wanted = "6 repeats of the blocks that confirm what looked slow were discarded, the first because: the hypervisor took 30.0 % of the host as steal";
     assert!(pair.notes.iter().any(|note| note == wanted), "{:?}", pair.notes);
 
     for repeat in run.repeats.iter_mut().filter(|repeat| repeat.block > 1) {

@@ -131,7 +131,7 @@ fn a_side_that_lost_every_repeat_needs_a_quiet_host_and_not_more_repeats() {
     };
     let busy = judged(0.3, 0.1);
     assert!(
-        busy.contains("all 8 repeats of A were discarded, the first because: foreign load 30.0 %"),
+        busy.contains("all 8 repeats of A were discarded, the first because: other programs used 30.0 %"),
         "{busy}"
     );
     assert!(

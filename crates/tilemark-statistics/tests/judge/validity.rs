@@ -11,14 +11,19 @@ type Disturb = fn(&mut RepeatSummary);
 #[test]
 fn each_disturbance_discards_its_repeat_with_its_reason_and_a_little_less_does_not() {
     let rules: [(&str, Disturb, &str, Disturb); 11] = [
-        ("steal", |r| r.host.processor.steal = 0.03, "steal 3.0 %", |r| r.host.processor.steal = 0.019),
+        (
+            "steal",
+            |r| r.host.processor.steal = 0.03,
+            "the hypervisor took 3.0 % of the host as steal",
+            |r| r.host.processor.steal = 0.019,
+        ),
         (
             "foreign load",
             |r| r.host.processor.other = 0.06,
-            "foreign load 6.0 %",
+            "other programs used 6.0 % of the host",
             |r| r.host.processor.other = 0.049,
         ),
-        ("foreign NaN", |r| r.host.processor.other = f64::NAN, "foreign load", |_| ()),
+        ("foreign NaN", |r| r.host.processor.other = f64::NAN, "other programs used NaN %", |_| ()),
         (
             "clock step",
             |r| r.host.clock_step_ms_max = 40.0,

@@ -593,11 +593,11 @@ mod tests {
             end: End::NotTrusted,
             outcome: FleetOutcome::NotCompared,
             why: Some("no step counts".to_owned()),
-            because: "foreign load 40 % of the host".to_owned(),
+            because: "other programs used 40 % of the host".to_owned(),
             unusual: Vec::new(),
             ..hostile().hosts.remove(0)
         };
-        assert_eq!(reasons(&host), "no step counts; foreign load 40 % of the host");
+        assert_eq!(reasons(&host), "no step counts; other programs used 40 % of the host");
         let why = format!("not trusted: {}", host.because);
         let alike = FleetHost { why: Some(why.clone()), ..host.clone() };
         assert_eq!(reasons(&alike), why, "once is enough");
