@@ -15,7 +15,7 @@ use tilemark_tls::ServerTls;
 
 use crate::config::{Config, Notice};
 use crate::connection::Origin;
-use crate::engine::{Engine, Statistics};
+use crate::engine::{BrokerCore, Statistics};
 use crate::ids::ConnectionId;
 use crate::secured::{Received, SEALED_AT_ONCE, SecuredSocket};
 use crate::slab::Key;
@@ -67,7 +67,7 @@ pub(crate) struct EventLoop {
     epoll: OwnedFd,
     listener: TcpListener,
     accept_again: Option<Instant>,
-    engine: Engine,
+    engine: BrokerCore,
     /// By the index of the connection's key.
     sockets: Vec<Option<Socket>>,
     buffer: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     pub(crate) fn new(
         listener: TcpListener,
-        engine: Engine,
+        engine: BrokerCore,
         shared: Arc<Shared>,
         config: &Config,
     ) -> io::Result<Self> {

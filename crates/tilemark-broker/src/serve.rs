@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::config::{Config, Notice};
-use crate::engine::{Engine, Statistics};
+use crate::engine::{BrokerCore, Statistics};
 use crate::error::BrokerError;
 use crate::event_loop::{EventLoop, Shared};
 use crate::journal::{FolderDisk, ThreadWriter, recover};
@@ -31,7 +31,7 @@ pub fn serve(config: Config) -> Result<Broker, BrokerError> {
     let address = listener.local_addr().map_err(listen_error)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(|e| BrokerError::Loop(e.into()))?;
-    let mut engine = Engine::new(&config, Instant::now());
+    let mut engine = BrokerCore::new(&config, Instant::now());
     if let Some(folder) = &config.journal {
         open_journal(&mut engine, &config, folder, wake.try_clone().map_err(BrokerError::Loop)?)?;
     }
@@ -46,7 +46,7 @@ pub fn serve(config: Config) -> Result<Broker, BrokerError> {
 }
 
 fn open_journal(
-    engine: &mut Engine,
+    engine: &mut BrokerCore,
     config: &Config,
     folder: &Path,
     wake: std::os::fd::OwnedFd,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::Config;
 use crate::connection::Origin;
-use crate::engine::Engine;
+use crate::engine::BrokerCore;
 use crate::ids::ConnectionId;
 
 /// A peer of a [`SocketlessBroker`].
@@ -24,7 +24,7 @@ pub struct Peer(u64);
 /// ```
 #[derive(Debug)]
 pub struct SocketlessBroker {
-    engine: Engine,
+    engine: BrokerCore,
     now: Instant,
     peers: BTreeMap<Peer, Socket>,
     last_peer: u64,
@@ -42,7 +42,7 @@ impl SocketlessBroker {
     /// An empty one.
     pub fn new(config: &Config) -> Self {
         let now = Instant::now();
-        Self { engine: Engine::new(config, now), now, peers: BTreeMap::new(), last_peer: 0 }
+        Self { engine: BrokerCore::new(config, now), now, peers: BTreeMap::new(), last_peer: 0 }
     }
 
     /// A peer on this machine that has sent nothing yet.

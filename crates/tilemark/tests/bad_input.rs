@@ -238,7 +238,7 @@ fn scenario_files_with_mistakes_name_the_key_or_the_line() {
     let file = home.file("scenario.toml", &text);
     let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native"]);
     assert!(
-        said.error.contains("open loop without a rate") && said.error.contains("is not a valid ladder"),
+        said.error.contains("open loop with the rate 0") && said.error.contains("is not a valid ladder"),
         "{said:?}"
     );
 }

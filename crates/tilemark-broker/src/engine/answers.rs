@@ -2,13 +2,13 @@
 
 use tilemark_amqp::{Method, ReplyCode, put_method};
 
-use super::Engine;
+use super::BrokerCore;
 use crate::channel::Mode;
 use crate::exception::Exception;
 use crate::ids::ConnectionId;
 use crate::journal::Definition;
 
-impl Engine {
+impl BrokerCore {
     /// Notes that a channel has confirms or a commit to be answered in this turn.
     #[inline]
     pub(super) fn answer_later(&mut self, id: ConnectionId, number: u16) {

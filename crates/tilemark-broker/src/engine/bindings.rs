@@ -2,7 +2,7 @@
 
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table};
 
-use super::Engine;
+use super::BrokerCore;
 use super::exchanges::no_exchange;
 use crate::exception::{Exception, shown};
 use crate::exchange::{ExchangeKind, Match};
@@ -10,7 +10,7 @@ use crate::ids::{ConnectionId, QueueId};
 use crate::journal::{BindingRecord, Definition, RecordedDestination};
 use crate::topology::{Binding, Destination, ExchangeId};
 
-impl Engine {
+impl BrokerCore {
     pub(super) fn bind_queue(
         &mut self,
         id: ConnectionId,

@@ -2,13 +2,13 @@
 
 use tilemark_amqp::{LongStr, Method, ReplyCode};
 
-use super::Engine;
+use super::BrokerCore;
 use crate::channel::{Channel, Mode, Transaction};
 use crate::confirms::Confirms;
 use crate::exception::Exception;
 use crate::ids::ConnectionId;
 
-impl Engine {
+impl BrokerCore {
     pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
         let is_over = connection.channel(number).is_some_and(|channel| channel.closed_by_both);

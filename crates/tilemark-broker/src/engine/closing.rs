@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tilemark_amqp::{Method, ReplyCode, Scope, ShortStr, put_method};
 
-use super::Engine;
+use super::BrokerCore;
 use super::pending::Chore;
 use crate::channel::{Channel, Mode};
 use crate::connection::Phase;
 use crate::exception::Exception;
 use crate::ids::{ConnectionId, QueueId};
 
-impl Engine {
+impl BrokerCore {
     /// Reports to the peer what it did wrong, on the channel or for the whole connection, as the code asks.
     #[cold]
     pub(super) fn raise(&mut self, id: ConnectionId, channel: u16, ids: (u16, u16), exception: &Exception) {

@@ -2,7 +2,7 @@
 
 use tilemark_amqp::{Method, ReplyCode, ShortStr, put_content, put_method};
 
-use super::Engine;
+use super::BrokerCore;
 use super::bindings::check_no_arguments;
 use super::expiry::EXPIRED_PER_TURN;
 use super::queues::generated_name;
@@ -11,7 +11,7 @@ use crate::exception::Exception;
 use crate::ids::{ConnectionId, ConsumerId};
 use crate::queue::Consumer;
 
-impl Engine {
+impl BrokerCore {
     pub(super) fn set_prefetch(
         &mut self,
         id: ConnectionId,

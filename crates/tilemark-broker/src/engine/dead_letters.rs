@@ -7,7 +7,7 @@ use tilemark_amqp::{
     ContentHeader, Encoder, Properties, ShortStr, Table, TableBuilder, Value, put_header_payload,
 };
 
-use super::Engine;
+use super::BrokerCore;
 use super::consume::route_names;
 use super::pending::{Death, Reason};
 use super::publish::more_keys;
@@ -34,7 +34,7 @@ struct Letter {
     persistent: bool,
 }
 
-impl Engine {
+impl BrokerCore {
     /// A queue is done with a message that nobody has acknowledged.
     pub(super) fn give_up(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         let Some(found) = self.queues.get(queue) else {

@@ -2,7 +2,7 @@
 
 use tilemark_amqp::{DeliverMethod, put_deliver};
 
-use super::Engine;
+use super::BrokerCore;
 use super::memory::RELIEVED_BYTES;
 use crate::channel::Unacknowledged;
 use crate::connection::{Connection, Pause, Phase};
@@ -44,7 +44,7 @@ enum Round {
     Again,
 }
 
-impl Engine {
+impl BrokerCore {
     pub(super) fn deliver_all(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if self.limits_channels && dirty.len() > 1 {

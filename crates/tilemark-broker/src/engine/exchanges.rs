@@ -2,7 +2,7 @@
 
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
-use super::Engine;
+use super::BrokerCore;
 use super::pending::Chore;
 use crate::exception::{Exception, Name, shown};
 use crate::exchange::{ExchangeKind, ExchangeSettings};
@@ -10,7 +10,7 @@ use crate::ids::ConnectionId;
 use crate::journal::{Definition, ExchangeRecord};
 use crate::topology::ExchangeId;
 
-impl Engine {
+impl BrokerCore {
     /// Sends the answer, unless the client asked for none.
     pub(super) fn reply(&mut self, id: ConnectionId, channel: u16, no_wait: bool, method: Method<'_>) {
         if !no_wait {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::Engine;
+use super::BrokerCore;
 use super::pending::Reason;
 use crate::ids::QueueId;
 use crate::queue::NEVER;
@@ -11,7 +11,7 @@ use crate::queue::NEVER;
 /// Messages that are given up in one turn at most, so that nobody waits for a queue whose messages all end at once.
 pub(super) const EXPIRED_PER_TURN: usize = 4096;
 
-impl Engine {
+impl BrokerCore {
     /// Sees to it that a queue is looked at when the time of its head is over.
     #[inline]
     pub(super) fn arm(&mut self, id: QueueId) {

@@ -2,12 +2,12 @@
 
 use tilemark_amqp::{LongStr, Method, ReplyCode, ShortStr, Table, TableBuilder, Value, put_method};
 
-use super::Engine;
+use super::BrokerCore;
 use crate::connection::{CHANNEL_MAX, Capabilities, FRAME_MAX, Phase};
 use crate::exception::Exception;
 use crate::ids::ConnectionId;
 
-impl Engine {
+impl BrokerCore {
     /// Sends a method on a channel.
     pub(super) fn send(&mut self, id: ConnectionId, channel: u16, method: &Method<'_>) {
         if let Some(connection) = self.connections.get_mut(id) {

@@ -4,12 +4,12 @@ use tilemark_amqp::{
     Frame, FrameKind, Method, PROTOCOL_HEADER, PublishArguments, ReplyCode, WholePublish, decode_frame,
 };
 
-use super::Engine;
+use super::BrokerCore;
 use crate::connection::{Pause, Phase};
 use crate::exception::Exception;
 use crate::ids::ConnectionId;
 
-impl Engine {
+impl BrokerCore {
     /// Takes bytes of a peer and returns how many were used: the rest is the start of a frame, or the peer is paused.
     pub(crate) fn receive(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let mut used = 0;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tilemark_amqp::{Method, ReplyCode, ShortStr};
 
-use super::Engine;
+use super::BrokerCore;
 use crate::connection::Pause;
 use crate::exception::Exception;
 use crate::ids::{ConnectionId, QueueId};
@@ -33,7 +33,7 @@ const SHORT_UNREAD_BYTES: usize = 128 * 1024;
 /// Bytes that may wait for the disk before publishers do.
 const JOURNAL_WAITING_BYTES: u64 = 32 << 20;
 
-impl Engine {
+impl BrokerCore {
     /// Memory that peers have made the broker take, bytes. An estimate, and rather too much than too little: vectors
     /// grow by doubling.
     pub(super) fn memory_bytes(&self) -> u64 {

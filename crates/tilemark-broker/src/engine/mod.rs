@@ -1,7 +1,7 @@
 //! The broker without sockets: bytes in, bytes out, and a clock that is set from outside.
 //!
-//! The loop calls [`Engine::receive`] for each peer that sent something, then [`Engine::turn`] once, then sends what
-//! [`Engine::outbox`] holds for the connections that [`Engine::take_touched`] names. Nothing in here blocks or fails: what a
+//! The loop calls [`BrokerCore::receive`] for each peer that sent something, then [`BrokerCore::turn`] once, then sends what
+//! [`BrokerCore::outbox`] holds for the connections that [`BrokerCore::take_touched`] names. Nothing in here blocks or fails: what a
 //! peer does wrong becomes its own exception and touches nobody else.
 
 mod answers;
@@ -30,5 +30,5 @@ mod tests;
 mod transactions;
 pub(super) mod work;
 
-pub(crate) use state::Engine;
+pub(crate) use state::BrokerCore;
 pub use state::Statistics;

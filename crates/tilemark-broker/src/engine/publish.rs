@@ -7,7 +7,7 @@ use tilemark_amqp::{
     TableBuilder, Value, WholePublish, put_content, put_header_payload, put_method,
 };
 
-use super::Engine;
+use super::BrokerCore;
 use super::consume::route_names;
 use super::exchanges::no_exchange;
 use super::memory::BACKLOG_BYTES;
@@ -158,7 +158,7 @@ fn unexpected(what: &str) -> Exception {
     Exception::new(ReplyCode::UnexpectedFrame, format!("{what} where it was not expected"))
 }
 
-impl Engine {
+impl BrokerCore {
     #[inline]
     pub(super) fn publish_method(
         &mut self,

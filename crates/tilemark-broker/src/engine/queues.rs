@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
-use super::Engine;
+use super::BrokerCore;
 use super::pending::Chore;
 use crate::exception::{Exception, Name, shown};
 use crate::ids::{ConnectionId, QueueId};
 use crate::journal::{Definition, QueueRecord};
 use crate::queue::{DeadLetters, Entry, GoneQueue, Overflow, Queue, QueueSettings};
 
-impl Engine {
+impl BrokerCore {
     /// The queue of that name; the empty name is the last one that the channel declared.
     pub(super) fn find_queue(
         &self,
@@ -161,7 +161,7 @@ impl Engine {
         self.store.release(entry.message);
     }
 
-    /// As [`Engine::end_message`], for a queue that goes as a whole: its own record covers all its messages.
+    /// As [`BrokerCore::end_message`], for a queue that goes as a whole: its own record covers all its messages.
     pub(super) fn forget_message(&mut self, journal_id: u64, entry: &Entry) {
         if entry.journaled
             && let Some(journal) = &mut self.journal

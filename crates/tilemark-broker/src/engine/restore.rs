@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tilemark_amqp::ContentHeader;
 
-use super::Engine;
+use super::BrokerCore;
 use super::publish::ttl_of;
 use crate::exchange::ExchangeSettings;
 use crate::ids::QueueId;
@@ -13,7 +13,7 @@ use crate::queue::{Entry, NEVER, Queue};
 use crate::store::{Layout, MessageId};
 use crate::topology::{Binding, Destination};
 
-impl Engine {
+impl BrokerCore {
     /// Takes over what a journal held, and writes to `writer` from now on.
     pub(crate) fn restore(&mut self, recovered: &Recovered, writer: Box<dyn Writer>) {
         for exchange in recovered.exchanges.values() {

@@ -2,7 +2,7 @@
 
 use tilemark_amqp::{Method, ReplyCode};
 
-use super::Engine;
+use super::BrokerCore;
 use super::memory::SETTLEMENT_BYTES;
 use super::pending::{Chore, Reason};
 use crate::channel::{Mode, Settlement, Unacknowledged};
@@ -10,7 +10,7 @@ use crate::exception::Exception;
 use crate::ids::{ConnectionId, QueueId};
 use crate::queue::{Entry, NEVER};
 
-impl Engine {
+impl BrokerCore {
     pub(super) fn settle_method(
         &mut self,
         id: ConnectionId,

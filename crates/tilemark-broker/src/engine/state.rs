@@ -49,7 +49,7 @@ pub struct Statistics {
 
 /// The broker.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct BrokerCore {
     pub(super) limits: Limits,
     pub(super) users: Vec<User>,
     pub(super) now: Instant,
@@ -108,7 +108,7 @@ pub(crate) struct Engine {
     pub(super) taken_at_once: u64,
 }
 
-impl Engine {
+impl BrokerCore {
     /// An empty broker with the exchanges that every broker has.
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         let mut topology = Topology::default();

@@ -10,7 +10,7 @@ use tilemark_amqp::{
     Value, decode_frame, put_frame, put_header, put_method,
 };
 
-use super::Engine;
+use super::BrokerCore;
 use crate::config::Config;
 use crate::connection::Origin;
 use crate::ids::ConnectionId;
@@ -18,7 +18,7 @@ use crate::journal::{Batch, Disk, Recovered, Writer, recover};
 
 /// A broker and its clock.
 pub(crate) struct Lab {
-    pub(crate) engine: Engine,
+    pub(crate) engine: BrokerCore,
     pub(crate) now: Instant,
 }
 
@@ -319,7 +319,7 @@ impl Lab {
 
     pub(crate) fn with(config: &Config) -> Self {
         let now = Instant::now();
-        Self { engine: Engine::new(config, now), now }
+        Self { engine: BrokerCore::new(config, now), now }
     }
 
     /// A peer that has said nothing yet.

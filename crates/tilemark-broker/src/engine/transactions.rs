@@ -2,13 +2,13 @@
 
 use tilemark_amqp::{Method, ReplyCode};
 
-use super::Engine;
+use super::BrokerCore;
 use crate::channel::{Mode, Transaction};
 use crate::confirms::Verdict;
 use crate::exception::Exception;
 use crate::ids::ConnectionId;
 
-impl Engine {
+impl BrokerCore {
     fn take_transaction(&mut self, id: ConnectionId, number: u16) -> Result<Transaction, Exception> {
         match self.channel(id, number).map(|channel| &mut channel.mode) {
             Some(Mode::Transaction(transaction)) => {

@@ -7,7 +7,7 @@
 
 use tilemark_amqp::Method;
 
-use super::Engine;
+use super::BrokerCore;
 use super::pending::Chore;
 use crate::channel::{Channel, Mode, Settlement};
 use crate::connection::Pause;
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 4096;
 /// Steps of removing a binding or a queue.
 const REMOVAL_STEPS: u64 = 10;
 
-impl Engine {
+impl BrokerCore {
     /// Whether the input of a peer has cost its share of this turn; then it goes on in the next one.
     #[inline]
     pub(super) fn has_had_its_share(&mut self, id: ConnectionId, steps_before: u64) -> bool {

@@ -85,9 +85,9 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     }
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Open && rate <= 0.0 && facts.needs_rate() {
-        let what = if load.rate.is_some() { "the rate 0" } else { "no rate" };
+        let what = if load.rate.is_some() { "with the rate 0" } else { "without a rate" };
         say(
-            format!("load `{name}` is an open loop with {what}"),
+            format!("load `{name}` is an open loop {what}"),
             "give a rate above 0, such as `rate = \"100/s\"`, or `loop = \"closed\"`",
         );
     }

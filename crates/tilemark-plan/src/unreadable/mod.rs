@@ -55,8 +55,10 @@ fn mistakes(document: &Value, typed: &Typed) -> Vec<Problem> {
                 problems.push(missing(&left, &at));
             }
             // The document itself cannot be taken out.
-            if let ([key], Some(all)) = (&at[..], left.as_object_mut()) {
-                all.insert(key.clone(), in_place_of(key));
+            if let ([key], Some(all)) = (&at[..], left.as_object_mut())
+                && let Some(value) = in_place_of(key)
+            {
+                all.insert(key.clone(), value);
                 taken.push(at);
                 continue;
             }
@@ -164,8 +166,12 @@ fn missing(document: &Value, at: &[String]) -> Problem {
 }
 
 /// What can be read in place of a missing key of the document itself, so that the rest is read too.
-fn in_place_of(key: &str) -> Value {
-    if key == "guest" { Value::Array(Vec::new()) } else { Value::String(String::new()) }
+fn in_place_of(key: &str) -> Option<Value> {
+    match key {
+        "name" | "about" => Some(Value::String(String::new())),
+        "guest" => Some(Value::Array(Vec::new())),
+        _ => None,
+    }
 }
 
 fn of_a_key(message: String, remedy: Option<String>) -> Problem {

@@ -78,7 +78,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     lines.extend([
         String::new(),
         format!(
-            "{} of these points, in random order within each block (seed {}):",
+            "{} of these points (warm-up + measured time), in random order in each block (seed {}):",
             counted(plan.passes.len() as u64, "repeat"),
             plan.seed
         ),
@@ -161,8 +161,8 @@ fn lowered(plan: &Plan) -> Vec<String> {
     }
     let line_of_paced = |(name, least): (&str, f64)| {
         format!(
-            "`{name}` asks each guest {}/s or a little more instead of going flat out, so that the others can serve \
-             (`--set load.{name}.loop=closed` asks for all)",
+            "`{name}` sends each guest {}/s or a little more instead of going flat out, so that the others can serve \
+             (`--set load.{name}.loop=closed` goes flat out)",
             (100.0 * least).round() / 100.0
         )
     };
@@ -414,10 +414,7 @@ fn point_where(point: &Point, own: impl IntoIterator<Item = String>) -> Vec<Stri
     let mut parts = vec![format!("{guests:>11} on {}", point.backend.name())];
     parts.extend(own);
     parts.iter_mut().for_each(|part| part.push(','));
-    parts.push(format!(
-        "{} × ({} warm-up + {})",
-        point.measure.repeats, point.measure.warmup, point.measure.length
-    ));
+    parts.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
     flowing(&tiles, tiles.len(), &parts)
 }
 
@@ -608,7 +605,7 @@ mod tests {
         );
         let said = lowered(&plan).join("\n");
         assert!(
-            said.contains("`jobs` asks each guest") && said.contains("instead of going flat out"),
+            said.contains("`jobs` sends each guest") && said.contains("instead of going flat out"),
             "{said}"
         );
         assert!(said.contains("`--set load.jobs.loop=closed`"), "{said}");
@@ -619,7 +616,7 @@ mod tests {
         let lines = |backend| lowered(&plan_of(TILE, &Request { backends: vec![backend], ..ladder() }));
         let emulated = lines(Backend::Emulated);
         assert_eq!(emulated.len(), 1, "{emulated:?}");
-        assert!(emulated[0].contains("instead of 2500/s"), "{emulated:?}");
+        assert!(emulated[0].contains("cannot serve 2500/s"), "{emulated:?}");
         assert!(emulated[0].contains("`--set load.web.rate=2500/s`"), "{emulated:?}");
         assert_eq!(lines(Backend::Native), Vec::<String>::new());
     }
