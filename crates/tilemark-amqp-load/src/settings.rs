@@ -95,7 +95,7 @@ impl LatencyLoad {
     }
 
     fn intended_before(&self, time: Duration) -> u64 {
-        let count = time.as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        let count = time.as_nanos().saturating_mul(u128::from(self.rate)) / 1_000_000_000;
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 

@@ -23,7 +23,7 @@ impl Problem {
 /// Takes a message and a remedy.
 pub type Say<'a> = dyn FnMut(String, &str) + 'a;
 
-/// A setting of a load with a value that cannot work. A scenario's load and the same load alone have one list of rules.
+/// A setting of a load with a value that cannot work. Loads of `messaging` and `store` have one list of rules, in a scenario and alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}")]
 pub struct Fault {

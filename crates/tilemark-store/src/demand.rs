@@ -89,7 +89,8 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// Refuses what cannot be done with [`StoreError::Demand`], which names the value as a scenario or `tilemark load store` does.
+    /// Refuses what cannot be done with [`StoreError::Demand`], which names the value as `tilemark load store` does: a scenario's was checked
+    /// with its plan.
     pub fn check(&self) -> Result<(), StoreError> {
         let (measure, warmup, most) = (Span::new(self.measure), Span::new(self.warmup), Measure::LENGTH_MAX);
         let own = [
@@ -109,8 +110,14 @@ impl Demand {
         let (clients, window) = (self.clients, self.window.map(Span::new));
         let shared = StoreParameters { clients, think_time, window, ..StoreParameters::default() };
         let mut faults = own.into_iter().flatten().chain(shared.faults(open, measure));
-        faults.next().map_or(Ok(()), |fault| Err(StoreError::Demand(fault)))
+        faults.next().map_or(Ok(()), |fault| Err(StoreError::Demand(as_option(fault))))
     }
+}
+
+/// The options of `tilemark load store` are the keys of a scenario with dashes.
+fn as_option(fault: Fault) -> Fault {
+    let key = if fault.key == "think_time" { "think-time" } else { fault.key };
+    Fault { key, ..fault }
 }
 
 #[cfg(test)]
@@ -161,7 +168,7 @@ mod tests {
             ),
             (
                 Demand { pace: Pace::Closed { think_time: forever }, ..minute.clone() },
-                "`think_time` is 18446744073709551615s: use 0s to 24h",
+                "`think-time` is 18446744073709551615s: use 0s to 24h",
             ),
             (
                 Demand { window: Some(Duration::from_secs(61)), ..minute.clone() },

@@ -5,6 +5,7 @@ use std::error::Error;
 use tilemark_plan::problem::Fault;
 use tilemark_store_data::{StoreDataError, Table};
 use tilemark_tls::{TlsFailure, TlsFault};
+use tilemark_units::Bytes;
 
 /// What a database's own library said. Boxed, because the two libraries have their own types.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -174,6 +175,14 @@ pub enum StoreError {
     /// A setting with a value that cannot work.
     #[error("{0}")]
     Demand(Fault),
+    /// The server would have too little memory.
+    #[error("a database server needs at least {least} of memory, and it has {memory}")]
+    Memory {
+        /// What it has.
+        memory: Bytes,
+        /// What it needs.
+        least: Bytes,
+    },
     /// The rows could not be made.
     #[error("the store's data could not be made")]
     Data(#[from] StoreDataError),
@@ -266,6 +275,7 @@ impl StoreError {
                 "drop the database and load again; if it happens again, check the server's log"
             }
             Self::Demand(fault) => &fault.remedy,
+            Self::Memory { .. } => "give the guest more memory, or its database a larger `service_memory`",
             Self::Data(error) => error.remedy(),
             Self::Thread(_) => {
                 "raise the limit of processes and threads (`ulimit -u`, `pids.max` of the control group), free memory, or lower \
@@ -305,6 +315,7 @@ impl StoreError {
             | Self::LocalInfileOff { .. }
             | Self::RowsMissing { .. }
             | Self::Demand(_)
+            | Self::Memory { .. }
             | Self::Data(_)
             | Self::Thread(_) => false,
         }

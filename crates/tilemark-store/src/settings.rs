@@ -1,6 +1,6 @@
 //! Settings of a database server, sized from the memory it may use.
 
-use tilemark_plan::{problem::Fault, workload::database_log};
+use tilemark_plan::workload::database_log;
 use tilemark_units::Bytes;
 
 use crate::address::DatabaseKind;
@@ -45,9 +45,8 @@ pub fn server_settings(
     durability: Durability,
 ) -> Result<Vec<Setting>, StoreError> {
     let (memory, least) = (Bytes::new(memory_bytes), Bytes::from_mib(64));
-    let remedy = format!("give the database's server at least {least}");
-    if let Some(fault) = Fault::unless(memory >= least, "memory", memory, remedy) {
-        return Err(StoreError::Demand(fault));
+    if memory < least {
+        return Err(StoreError::Memory { memory, least });
     }
     // Beside the clients: the loader's lanes, the audit, an administrator.
     let connections = (clients + 8).to_string();
@@ -108,6 +107,7 @@ mod tests {
         assert_eq!(value(DatabaseKind::Postgresql, Durability::Full, "fsync"), "on");
         assert_eq!(value(DatabaseKind::Postgresql, Durability::Full, "shared_buffers"), "1024MB");
         assert_eq!(value(DatabaseKind::Postgresql, Durability::Relaxed, "synchronous_commit"), "off");
-        assert!(server_settings(DatabaseKind::Mariadb, MIB, 1, Durability::Full).is_err());
+        let error = server_settings(DatabaseKind::Mariadb, MIB, 1, Durability::Full).unwrap_err().to_string();
+        assert_eq!(error, "a database server needs at least 64MiB of memory, and it has 1MiB");
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     /// Show what a run would do and what would stop it; changes nothing
     Plan(PlanArguments),
-    /// Measure how many small mixed guests this host carries, in minutes
+    /// Measure how many small guests this host carries, in minutes
     Quick(QuickArguments),
     /// Measure a scenario at every step of its ladder
     Run(RunArguments),
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Fleet(FleetCommand),
     /// Compare runs, or sets of runs, each with the first
     Compare(CompareArguments),
-    /// Show the report of a run again: in the terminal, as HTML or as CSV
+    /// Show the report of a run again: terminal, HTML or CSV
     Report(ReportArguments),
     /// List, show, tag and remove what was measured; keep baselines
     Runs(RunsArguments),
@@ -1024,7 +1024,7 @@ pub(crate) enum HostCommand {
     /// Show which profile is applied, with the values now and before
     Status(JsonOnly),
     /// Find out which settings of a profile improve performance on this host: all are screened together in a designed experiment, then
-    /// each setting that seems to have an effect is tested alone
+    /// each setting that seems to have an effect is confirmed alone
     Try(Box<TryArguments>),
     /// Print a profile in the format of another program. Settings that the format cannot hold are in its comments
     Export {
@@ -1070,7 +1070,7 @@ pub(crate) struct TryArguments {
     /// Also try this dangerous setting; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) allow: Vec<String>,
-    /// Number of pairs of repeats that test each setting which seems to have an effect; 0 tests none
+    /// Number of pairs of repeats that confirm each setting which seems to have an effect; 0 confirms none
     #[arg(long, default_value_t = 12, value_name = "NUMBER")]
     pub(crate) pairs: u32,
     /// Tile count to use instead of the first of the scenario's ladder

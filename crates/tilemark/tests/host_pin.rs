@@ -38,7 +38,7 @@ fn guests_are_pinned_by_a_file_and_unpinned_again() {
     assert_eq!(document["pinned"][0]["pid"], mine.id());
     assert_eq!(document["pinned"].as_array().unwrap().len(), 1);
     assert_eq!((processors(&mine), processors(&other)), ("0".to_owned(), before.clone()));
-    home.says(&["host", "unpin"]).ended(0).with_output("1 thread as before");
+    home.says(&["host", "unpin"]).ended(0).with_output("1 thread restored");
     assert_eq!(processors(&mine), before);
     let nothing = if common::is_root() {
         "No running guest is pinned."

@@ -324,10 +324,10 @@ fn a_screening_of_a_run_networks_settings_ends_with_a_table_and_keeps_what_paid_
     assert_eq!(keys, ["net.core.somaxconn", "net.ipv4.tcp_autocorking"]);
     assert_eq!(found.settings[0].claim.as_deref(), Some("the paper: 8 % more"));
     assert_eq!(result.points.len(), 8, "four rows and their mirror images");
-    let runs = "2 settings of the profile p are screened in 32 repeats (one at a time, the same would take 47 with a \
-                shared baseline, 64 in pairs)";
+    let runs = "2 settings of the profile p are screened in 32 repeats (settings tested one at a time would need 47 \
+                with a shared baseline, 64 in pairs)";
     assert!(said.error.contains(runs), "{said:?}");
-    assert!(said.error.contains("the smallest effect that is found"), "{said:?}");
+    assert!(said.error.contains("smallest effect that is found"), "{said:?}");
     assert!(found.of(SettingOutcome::Pays).count() == 0, "nothing is confirmed: {found:?}");
     assert!(said.error.contains(&format!("No setting is known to pay: {kept} was not written")), "{said:?}");
     let page =

@@ -62,6 +62,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan ab web --on native --b load.web.rate=300", 2, "write `--b load.web.rate=300/s`"),
     ("plan web --on native --preset quik", 2, "host"),
     ("plan web --on native --set load.wob.rate=1/s", 2, "no `wob`; there are: web"),
+    ("data store --size 1GB", 2, "--out <DIR>|--into <URL>"),
     ("plan web --on native --set load.web.rate=0/s", 2, "an open loop with the rate 0"),
     ("plan web --on native --set load.web.rate=10/day", 2, "`10/day` is not a rate"),
     ("plan web --on native --set load.web.loop=open-ish", 2, "open-ish"),
@@ -284,6 +285,10 @@ fn a_plan_of_each_command_has_its_flags() {
     let sides =
         ["plan", "ab", "web", "--on", "native", "--b", "load.web.rate=300/s", "--a", "load.web.rate=400/s"];
     home.says(&sides).with_output("\nSide A    load.web.rate = 400/s\nSide B    load.web.rate = 300/s\n");
+    let gates = ["plan", "ab", "web", "--on", "native", "--a", "gate.p99=1ms", "--b", "gate.p99=2ms"];
+    home.says(&gates).with_output("side A: p99 ≤ 1ms, ");
+    home.says(&gates).with_output("side B: p99 ≤ 2ms, ");
+    home.says(&["scenarios", "list"]).with_output("web (presets: quick, host)");
     let capacity =
         home.says(&["plan", "capacity", "web", "--on", "native", "--within", "10m", "--json"]).json();
     assert!(capacity["search"].is_object(), "{capacity}");
@@ -313,11 +318,9 @@ fn what_interference_and_host_try_would_do_is_planned() {
     let profile = profile.to_str().unwrap();
     let tried = home.says(&["plan", "host", "try", "web", "--on", "native", "--profile", profile]).ended(0);
     assert!(tried.out.contains("\nTries     2 settings of the profile p are screened in "), "{tried:?}");
-    assert!(
-        tried.out.contains(
-            "\nTries     then each setting that seems to have an effect is tested alone in 12 pairs"
-        )
-    );
+    assert!(tried.out.contains(
+        "\nTries     then each setting that seems to have an effect is confirmed alone in 12 pairs"
+    ));
     let nowhere = ["plan", "host", "try", "web", "--profile", profile, "--keep", "/nowhere/kept.toml"];
     assert_eq!(
         home.says(&nowhere).code,

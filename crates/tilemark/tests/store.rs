@@ -207,7 +207,7 @@ fn what_a_load_cannot_do_is_named_before_it_connects() {
         ("--warmup", "86401", "86401 is not in 0..=86400"),
         ("--window", "0", "`window` is 0s in a measurement of 1m"),
         ("--rate", "1e-30", "`rate` is 0.000000000000000000000000000001 orders a second"),
-        ("--think-time", "1e15", "`think_time` is"),
+        ("--think-time", "1e15", "`think-time` is"),
         ("--clients", "1001", "`clients` is 1001"),
     ] {
         let said = home.says(&["load", "store", "--database", nobody, "--json", flag, value]);

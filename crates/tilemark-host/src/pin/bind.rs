@@ -323,7 +323,7 @@ pub struct Unpinned {
     pub name: String,
     /// Its process.
     pub pid: u32,
-    /// Threads that have again what they had.
+    /// Threads that this call restored.
     pub threads: usize,
     /// Threads that somebody else has bound since: left alone.
     pub left_alone: Vec<ThreadBinding>,

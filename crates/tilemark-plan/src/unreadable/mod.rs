@@ -168,6 +168,7 @@ fn missing(document: &Value, at: &[String]) -> Problem {
 /// What can be read in place of a missing key of the document itself, so that the rest is read too.
 fn in_place_of(key: &str) -> Option<Value> {
     match key {
+        "schema" => Some(Value::from(1)),
         "name" | "about" => Some(Value::String(String::new())),
         "guest" => Some(Value::Array(Vec::new())),
         _ => None,
@@ -185,9 +186,16 @@ mod tests {
 
     #[test]
     fn all_missing_keys_of_a_scenario_are_named_at_once() {
-        let text = "schema = 1\nname = \"x\"\n[measure]\nrepeats = \"many\"\n";
+        let text = "[measure]\nrepeats = \"many\"\n";
         let problems = Draft::from_toml(text, "x.toml").unwrap().finish().unwrap_err().to_string();
-        for named in ["`about` is missing", "`guest` is missing", "`measure.repeats`"] {
+        for named in [
+            "`schema` is",
+            "`name` is",
+            "`about` is",
+            "`guest` is",
+            "`ladder` is missing",
+            "`measure.repeats`",
+        ] {
             assert!(problems.contains(named), "{named}: {problems}");
         }
     }

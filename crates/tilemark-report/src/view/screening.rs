@@ -18,7 +18,7 @@ fn about(found: &Screening) -> String {
     format!(
         "Settings of the profile {}, each with its value here and the one found on this host. An effect is the figure with the setting over the \
          figure without it, with its 95 % interval; it is that of the setting alone where it was confirmed, and else that of the design in which \
-         all of them change ({} repeats; a setting that does nothing looks real in {level} of such runs). The claim is the profile's.",
+         all of them change ({} repeats; a setting that does nothing seems to have an effect in {level} of such runs). The claim is the profile's.",
         found.profile, found.repeats
     )
 }

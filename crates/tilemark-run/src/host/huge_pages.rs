@@ -14,18 +14,20 @@ pub(super) fn refuse_more_than_memory(root: &Root, settings: &mut [Planned]) {
     if more <= available.get().saturating_add(fewer) {
         return;
     }
-    let why = Refusal {
+    let why = |name: &str| {
+        Refusal {
         message: format!(
-            "it needs {} more for huge pages, and {} of memory is available",
+            "the profile needs {} more memory for huge pages (`{name}`), and {} is available",
             Bytes::new(more).rounded(),
             available.rounded()
         ),
         remedy: "ask for fewer pages, or end programs; `tilemark host show PROFILE > mine.toml` copies a profile to change".to_owned(),
         is_mistake: false,
+    }
     };
     for planned in settings.iter_mut().filter(|planned| planned.state == State::Changes) {
         if change(planned).is_some_and(|change| change.more > 0) {
-            planned.why = Some(why.clone());
+            planned.why = Some(why(&planned.name));
             planned.state = State::Refused;
         }
     }

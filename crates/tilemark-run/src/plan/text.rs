@@ -78,7 +78,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     lines.extend([
         String::new(),
         format!(
-            "{} of these points (warm-up + measured time), in random order in each block (seed {}):",
+            "{} of these points (warm-up + measured time), random order in each block (seed {}):",
             counted(plan.passes.len() as u64, "repeat"),
             plan.seed
         ),
@@ -302,7 +302,7 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
     ];
     if screening.pairs > 0 {
         lines.push(format!(
-            "then each setting that seems to have an effect is tested alone in {}, about {} for the first of them",
+            "then each setting that seems to have an effect is confirmed alone in {}, about {} for the first of them",
             counted(screening.pairs, "pair"),
             alone.rounded()
         ));

@@ -17,7 +17,7 @@ impl<W: World> Pipeline<'_, W> {
         let Some(screening) = self.plan.screening.clone() else { return Ok(()) };
         let ToConfirm { real, paid } = judge::to_confirm(&self.plan, &self.repeats);
         if real.is_empty() {
-            return self.note("no effect of a setting looks real: nothing is confirmed".to_owned());
+            return self.note("no setting seems to have an effect: nothing is confirmed".to_owned());
         }
         if self.stop.is_requested() || screening.pairs == 0 {
             return Ok(());

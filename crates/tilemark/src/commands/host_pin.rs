@@ -61,7 +61,7 @@ fn undone(undone: &Undone) -> String {
     let mut lines = Vec::new();
     for guest in &undone.guests {
         let threads = counted(guest.threads as u64, "thread");
-        lines.push(format!("{} (process {}): {threads} as before", guest.name, guest.pid));
+        lines.push(format!("{} (process {}): {threads} restored", guest.name, guest.pid));
         lines.extend(
             guest
                 .left_alone
