@@ -202,7 +202,7 @@ impl<'a> RealWorld<'a> {
             firmware: table.firmware.as_deref().map(|named| find_firmware(&binary, named)).transpose()?,
             image: self.boot_files(table)?,
             agent: self.program.agent.to_vec(),
-            tsc_khz: tilemark_sys::clock::tsc_khz(),
+            tsc_khz: if accelerator == Accelerator::Emulated { tilemark_sys::clock::tsc_khz() } else { None },
             folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
             disks: self.disks()?,
             walls: table.walls,
